@@ -1,0 +1,101 @@
+//! The agent's own `/metrics` and `/healthz`: alerts on a node must survive the coordinator.
+
+use crate::machine::Machine;
+use crate::main_loop::outcome;
+use crate::{Error, VERSION};
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus::Registry;
+use rdmascope_expose::api::{HealthView, PauseLevel};
+use rdmascope_expose::metrics::{self, AgentInput, AgentOwn, CONTENT_TYPE};
+use rdmascope_link::{PauseFlags, ProbeResult};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::TcpListener;
+use tracing::{error, info};
+
+/// What is shown: written by the main loop, read by requests.
+pub(crate) struct Shown {
+    registry: Registry,
+    pub(crate) own: AgentOwn,
+    now: Mutex<Present>,
+}
+
+struct Present {
+    machine: Option<Arc<Machine>>,
+    connected: bool,
+    paused: PauseFlags,
+}
+
+impl Shown {
+    pub(crate) fn new() -> prometheus::Result<Self> {
+        let registry = Registry::new();
+        let own = AgentOwn::new(&registry)?;
+        let now = Present { machine: None, connected: false, paused: PauseFlags::default() };
+        Ok(Self { registry, own, now: Mutex::new(now) })
+    }
+
+    pub(crate) fn state(&self, connected: bool, paused: PauseFlags) {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        now.connected = connected;
+        now.paused = paused;
+    }
+
+    pub(crate) fn machine(&self, machine: Arc<Machine>) {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).machine = Some(machine);
+    }
+
+    pub(crate) fn count(&self, results: &[ProbeResult]) {
+        for result in results.iter().filter(|result| result.lease.is_some()) {
+            self.own.probe(result.metric, outcome(&result.outcome));
+        }
+    }
+
+    fn text(&self) -> prometheus::Result<String> {
+        let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let families = metrics::agent(&AgentInput {
+            version: VERSION,
+            snapshot: now.machine.as_ref().map(|machine| &machine.snapshot),
+            findings: now.machine.as_ref().map_or(&[], |machine| &machine.findings),
+            retransmits: rdmascope_host::retransmits,
+            paused: match now.paused {
+                PauseFlags { all: true, .. } => PauseLevel::All,
+                PauseFlags { bandwidth: true, .. } => PauseLevel::Bandwidth,
+                PauseFlags { .. } => PauseLevel::None,
+            },
+            uplink_connected: now.connected,
+        });
+        drop(now);
+        Ok(families + &metrics::encode(&self.registry)?)
+    }
+}
+
+/// Takes the port.
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
+    TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
+}
+
+/// Serves until it is dropped.
+pub(crate) async fn serve(listener: TcpListener, shown: Arc<Shown>) {
+    if let Ok(address) = listener.local_addr() {
+        info!(%address, "agent serves /metrics and /healthz");
+    }
+    let router = Router::new().route("/metrics", get(all)).route("/healthz", get(healthz)).with_state(shown);
+    if let Err(error) = axum::serve(listener, router).await {
+        error!(%error, "the agent's own HTTP server stopped");
+    }
+}
+
+async fn all(State(shown): State<Arc<Shown>>) -> Response {
+    match shown.text() {
+        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+async fn healthz() -> Response {
+    axum::Json(HealthView::ok(VERSION)).into_response()
+}

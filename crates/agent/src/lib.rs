@@ -1,0 +1,71 @@
+//! The daemon on every node: it wires the pure state to the machine, the probes and the coordinator.
+//!
+//! One thread for everything but what may block: transports have worker threads of their own, and the machine is read on
+//! the runtime's blocking threads.
+//!
+//! ```text
+//!   machine task ──inventory, idle ports, pause──▶ ┌───────────┐ ──commands──▶ transport (worker threads)
+//!   uplink task  ◀──────frames (2 bounded queues)──│ main loop │ ◀──events────
+//!                ──────frames, connected, lost────▶└───────────┘
+//! ```
+
+mod http;
+mod machine;
+mod main_loop;
+mod probes;
+mod uplink;
+
+use rdmascope_config::{AgentConfig, Exposed, Token, TokenError};
+use std::future::Future;
+use std::net::SocketAddr;
+
+/// Version of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Why an agent could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody said where the coordinator is.
+    #[error(
+        "where is the coordinator? give --coordinator HOST:PORT or set agent.coordinator in the config file"
+    )]
+    NoCoordinator,
+    /// Other machines could reach its own port without a token.
+    #[error(transparent)]
+    Exposed(#[from] Exposed),
+    /// There is no usable token.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The node has no name that can be used.
+    #[error("the host name cannot be used as a node name ({0}); give --node-name")]
+    NodeName(String),
+    /// The port cannot be had.
+    #[error("cannot listen on {address}: is another agent running? choose another address with --listen")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The machine cannot be read.
+    #[error("the machine cannot be read")]
+    Host(#[from] rdmascope_host::HostError),
+    /// The coordinator's address cannot be reached from any of this machine's addresses.
+    #[error("no own address for reaching {0}: check the address and the routes")]
+    NoAddress(String),
+    /// A metric's name is taken twice.
+    #[error("the metrics cannot be set up")]
+    Metrics(#[from] prometheus::Error),
+}
+
+/// Runs an agent until `shutdown` is ready.
+///
+/// # Errors
+/// It cannot start. Once it runs, an unreachable coordinator or a broken device is no error: it goes on trying.
+pub async fn run(config: &AgentConfig, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+    config.exposure()?;
+    let coordinator = config.coordinator.clone().ok_or(Error::NoCoordinator)?;
+    let token = config.token_file.as_deref().map(Token::read).transpose()?;
+    main_loop::run(config, coordinator, token, shutdown).await
+}

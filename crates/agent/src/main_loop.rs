@@ -1,0 +1,252 @@
+//! The agent's one loop: everything that can happen ends here as an event of the pure state, and its actions are done.
+
+use crate::machine::{Machine, News, OwnTraffic, Watcher};
+use crate::uplink::{Happened, Queues};
+use crate::{Error, VERSION, http, probes, uplink};
+use rdmascope_config::{AgentConfig, HostPort, Token, TransportKind};
+use rdmascope_control::agent::{Action, Agent, Event, Identity};
+use rdmascope_expose::metrics::ProbeOutcome;
+use rdmascope_host::{Clock, Host, boot_id, host_name};
+use rdmascope_link::{FINDINGS_MAX, FindingBrief, ToCoordinator};
+use rdmascope_model::{EndpointName, Finding, LeaseId, Metric, Mono, Outcome, ProbePlan, Reading, Status};
+use rdmascope_transport::Transport;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+use tracing::{debug, info, warn};
+
+/// Events of the uplink and of the machine that may wait for the loop, which never waits for anything itself.
+const EVENTS_MAX: usize = 64;
+/// Without any deadline the state is looked at from time to time all the same.
+const LONGEST: Duration = Duration::from_secs(60);
+
+struct Loop {
+    state: Agent,
+    clock: Clock,
+    host: Host,
+    transport: Box<dyn Transport>,
+    queues: Option<Queues>,
+    own: Arc<OwnTraffic>,
+    /// Leases whose traffic is counted as our own.
+    counted: BTreeMap<LeaseId, (EndpointName, Option<String>)>,
+    shown: Arc<http::Shown>,
+}
+
+pub(crate) async fn run(
+    config: &AgentConfig,
+    coordinator: HostPort,
+    token: Option<Token>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let node = node_name(config)?;
+    let clock = Clock::new();
+    let host = Host::here()?;
+    let shown = Arc::new(http::Shown::new()?);
+    let woken = Arc::new(Notify::new());
+    let own_address = probes::own_address(&coordinator);
+    let tcp = config.transport == TransportKind::Tcp;
+    let mut state = Agent::new(identity(&node, clock));
+    if tcp {
+        let address = own_address.ok_or_else(|| Error::NoAddress(coordinator.to_string()))?;
+        let endpoints = vec![probes::tcp_endpoint(&node, address)];
+        state.handle(Event::Inventory { endpoints, findings: Vec::new() }, clock.now());
+    }
+    info!(node, version = VERSION, %coordinator, transport = ?config.transport, "agent starts");
+    let own = Arc::new(OwnTraffic::default());
+    let (news_in, mut news) = mpsc::channel(EVENTS_MAX);
+    let (happened_in, mut happened) = mpsc::channel(EVENTS_MAX);
+    let watcher = Watcher {
+        host: host.clone(),
+        node,
+        devices: config.devices.clone(),
+        pause_file: config.state_dir.join("pause"),
+        clock,
+        own: Arc::clone(&own),
+        news: news_in,
+    };
+    // Dropped with this function, and with it every task.
+    let mut tasks = JoinSet::new();
+    if let Some(listen) = config.listen {
+        tasks.spawn(http::serve(http::listen(listen).await?, Arc::clone(&shown)));
+    }
+    if tcp {
+        tasks.spawn(watcher.watch_pause());
+    } else {
+        tasks.spawn(watcher.watch());
+    }
+    tasks.spawn(uplink::keep(coordinator, token, happened_in));
+    let transport = probes::transport(config.transport, &host, &woken, own_address);
+    let mut this = Loop { state, clock, host, transport, queues: None, own, counted: BTreeMap::new(), shown };
+    tokio::pin!(shutdown);
+    loop {
+        let wait =
+            this.state.next_wakeup().map_or(LONGEST, |at| at.since(this.clock.now().mono).min(LONGEST));
+        tokio::select! {
+            () = &mut shutdown => break,
+            Some(happened) = happened.recv() => this.uplink(happened),
+            Some(news) = news.recv() => this.machine(news),
+            () = woken.notified() => {}
+            () = tokio::time::sleep(wait) => this.feed(Event::Tick),
+        }
+        this.poll_transport();
+    }
+    info!("agent stops");
+    this.close_all();
+    Ok(())
+}
+
+fn node_name(config: &AgentConfig) -> Result<String, Error> {
+    let host_name = || match host_name() {
+        Reading::Value(name) => Ok(name),
+        other => Err(Error::NodeName(other.why_missing().unwrap_or_default().to_owned())),
+    };
+    let name = config.node_name.clone().map_or_else(host_name, Ok)?;
+    let as_endpoint: Result<EndpointName, _> = format!("{name}/device/1").parse();
+    as_endpoint.map(|_| name).map_err(|error| Error::NodeName(error.to_string()))
+}
+
+fn identity(node: &str, clock: Clock) -> Identity {
+    // Without a boot id the node stands for its machine: then only its own probes are kept apart.
+    let machine = boot_id().value().cloned().unwrap_or_else(|| format!("node {node}"));
+    let started = clock.now().wall.0;
+    let instance = (started << 20) ^ u64::from(std::process::id());
+    Identity { node: node.to_owned(), instance, machine, version: VERSION.to_owned() }
+}
+
+impl Loop {
+    fn feed(&mut self, event: Event) {
+        self.state.handle(event, self.clock.now());
+        while let Some(action) = self.state.poll_action() {
+            self.act(action);
+        }
+        self.shown.state(self.state.is_connected(), self.state.paused());
+    }
+
+    fn uplink(&mut self, happened: Happened) {
+        match happened {
+            Happened::Connected(queues) => {
+                self.queues = Some(queues);
+                self.shown.own.reconnects.inc();
+                self.feed(Event::Connected);
+            }
+            Happened::Lost => {
+                self.queues = None;
+                self.feed(Event::Disconnected);
+            }
+            Happened::Frame(frame) => self.feed(Event::Frame(*frame)),
+        }
+    }
+
+    fn machine(&mut self, news: News) {
+        match news {
+            News::Read(machine) => {
+                let findings = briefs(&machine);
+                self.shown.machine(Arc::clone(&machine));
+                self.feed(Event::Inventory { endpoints: machine.endpoints.clone(), findings });
+            }
+            News::Idle(idle) => self.feed(Event::Idle(idle)),
+            News::Pause(flags) => {
+                if flags.all || flags.bandwidth {
+                    warn!(all = flags.all, bandwidth = flags.bandwidth, "the local pause file is there");
+                }
+                self.feed(Event::LocalPause(flags));
+            }
+        }
+    }
+
+    fn poll_transport(&mut self) {
+        while let Some((lease, event)) = self.transport.poll(self.clock.now().mono) {
+            debug!(lease = lease.0, ?event, "probe");
+            self.feed(Event::Transport(lease, event));
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        let now = self.clock.now().mono;
+        match action {
+            Action::Send(frame) => self.send(&frame),
+            Action::Disconnect(why) => {
+                warn!(why, "the connection to the coordinator is given up");
+                self.queues = None;
+            }
+            Action::Prepare(plan, endpoint) => {
+                self.count_from(&plan, endpoint.netdev.clone());
+                self.transport.prepare(&plan, &endpoint, now);
+            }
+            Action::Connect(lease, offer) => self.transport.connect(lease, &offer, now),
+            Action::Start(lease) => self.transport.start(lease, now),
+            Action::Close(lease) => self.close(lease, now),
+        }
+    }
+
+    fn send(&mut self, frame: &ToCoordinator) {
+        let Some(queues) = &self.queues else { return };
+        // New results are awaited by a lease; old ones, sent again after a restart, can wait.
+        let bulk = match frame {
+            ToCoordinator::Results(results) => {
+                self.shown.count(results);
+                results.iter().all(|result| result.lease.is_none())
+            }
+            _ => false,
+        };
+        let queue = if bulk { &queues.bulk } else { &queues.control };
+        if queue.try_send(frame.encode()).is_err() {
+            self.shown.own.results_dropped.inc();
+            warn!("a queue to the coordinator is full; one frame is dropped");
+        }
+    }
+
+    fn count_from(&mut self, plan: &ProbePlan, netdev: Option<String>) {
+        if plan.spec.metric() == Metric::Bandwidth {
+            let traffic = self.host.traffic(&plan.local.device, plan.local.port, netdev.as_deref());
+            self.own.begin(&plan.local, &traffic);
+            self.counted.insert(plan.lease, (plan.local.clone(), netdev));
+        }
+    }
+
+    fn close(&mut self, lease: LeaseId, now: Mono) {
+        self.transport.close(lease, now);
+        if let Some((name, netdev)) = self.counted.remove(&lease) {
+            let traffic = self.host.traffic(&name.device, name.port, netdev.as_deref());
+            self.own.end(&name, &traffic);
+        }
+    }
+
+    fn close_all(&mut self) {
+        let now = self.clock.now().mono;
+        for lease in std::mem::take(&mut self.counted).into_keys() {
+            self.transport.close(lease, now);
+        }
+    }
+}
+
+/// What the coordinator is told of the findings: what is not fine, the worst first.
+fn briefs(machine: &Machine) -> Vec<FindingBrief> {
+    let mut worst: Vec<&Finding> = machine.findings.iter().filter(|f| f.status != Status::Ok).collect();
+    worst.sort_by_key(|finding| std::cmp::Reverse(finding.status));
+    let brief = |finding: &Finding| FindingBrief {
+        id: finding.id.to_owned(),
+        status: finding.status,
+        subject: short(&finding.subject),
+        summary: short(&finding.summary),
+        next_step: short(&finding.next_step),
+    };
+    worst.into_iter().take(FINDINGS_MAX).map(brief).collect()
+}
+
+/// Texts of a frame are bounded; a finding says the important part first.
+fn short(text: &str) -> String {
+    text.chars().take(240).collect()
+}
+
+/// How a result counts.
+pub(crate) fn outcome(outcome: &Outcome) -> ProbeOutcome {
+    match outcome {
+        Outcome::Latency(..) | Outcome::Bandwidth(..) => ProbeOutcome::Measured,
+        Outcome::Failed(_) => ProbeOutcome::Failed,
+        Outcome::Excluded(_) => ProbeOutcome::Excluded,
+    }
+}

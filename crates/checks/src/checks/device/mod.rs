@@ -1,0 +1,3 @@
+//! Checks of RDMA devices.
+
+pub(super) mod present;

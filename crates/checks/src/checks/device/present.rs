@@ -1,0 +1,116 @@
+//! Is there any RDMA device at all, and is every device there that the operator named?
+
+use crate::Policy;
+use crate::finding::{ok, unknown, why};
+use rdmascope_model::{Finding, Reading, Snapshot, Status};
+
+pub(crate) const ID: &str = "device-present";
+
+pub(crate) fn judge(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
+    let names: Vec<&str> = match &snapshot.devices {
+        Reading::Value(devices) => devices.iter().map(|device| device.name.as_str()).collect(),
+        Reading::Absent => Vec::new(),
+        Reading::Failed(_) => {
+            return vec![unknown(
+                ID,
+                "machine".to_owned(),
+                "the list of RDMA devices",
+                why(&snapshot.devices),
+            )];
+        }
+    };
+    let missing = policy.devices.iter().filter(|wanted| !names.contains(&wanted.as_str()));
+    let mut findings: Vec<Finding> = missing.map(|wanted| absent(wanted, &names)).collect();
+    if names.is_empty() && findings.is_empty() {
+        findings.push(none(snapshot.devices == Reading::Absent));
+    }
+    if findings.is_empty() {
+        let plural = if names.len() == 1 { "" } else { "s" };
+        let summary = format!("{} RDMA device{plural}: {}", names.len(), names.join(", "));
+        findings.push(ok(ID, "machine".to_owned(), summary));
+    }
+    findings
+}
+
+fn none(no_subsystem: bool) -> Finding {
+    let summary = if no_subsystem {
+        "the kernel has no RDMA subsystem loaded (no /sys/class/infiniband)"
+    } else {
+        "the kernel lists no RDMA device"
+    };
+    Finding {
+        id: ID,
+        status: Status::Fail,
+        subject: "machine".to_owned(),
+        summary: summary.to_owned(),
+        cause: "the RDMA driver is not loaded (mlx5_ib, irdma, bnxt_re, rdma_rxe), RoCE is switched off on the adapter, or the \
+                adapter did not come up"
+            .to_owned(),
+        next_step: "See what is there and what failed: `rdma dev`, `lspci -nn | grep -Ei 'infiniband|ethernet'`, \
+                    `lsmod | grep -E 'mlx5_ib|irdma|bnxt_re|rdma_rxe'`, `devlink dev param show` (enable_roce), `dmesg`."
+            .to_owned(),
+        evidence: vec![format!("/sys/class/infiniband = {}", if no_subsystem { "not there" } else { "empty" })],
+    }
+}
+
+fn absent(wanted: &str, names: &[&str]) -> Finding {
+    let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    Finding {
+        id: ID,
+        status: Status::Fail,
+        subject: wanted.to_owned(),
+        summary: format!("the RDMA device {wanted} is not there"),
+        cause: "the adapter dropped off the bus, its driver was removed or failed, or the device has another name since the last \
+                start"
+            .to_owned(),
+        next_step: "See what is there: `rdma dev`, `ls -l /sys/class/infiniband`, `lspci`, and the kernel log: `dmesg | grep -i mlx5`."
+            .to_owned(),
+        evidence: vec![format!("RDMA devices = {there}")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_fixtures::snapshot::roce;
+
+    fn only(devices: &[&str]) -> Policy {
+        Policy { devices: devices.iter().map(|d| (*d).to_owned()).collect(), ..Policy::default() }
+    }
+
+    #[test]
+    fn devices_are_listed() {
+        let found = judge(&roce(2), &Policy::default());
+        assert_eq!(
+            (found[0].status, found[0].summary.as_str()),
+            (Status::Ok, "2 RDMA devices: mlx5_0, mlx5_1")
+        );
+    }
+
+    #[test]
+    fn no_device_is_a_finding_and_not_silence() {
+        let mut machine = roce(0);
+        assert_eq!(judge(&machine, &Policy::default())[0].status, Status::Fail);
+        machine.devices = Reading::Absent;
+        let found = judge(&machine, &Policy::default());
+        assert_eq!(found[0].status, Status::Fail);
+        assert!(found[0].summary.contains("no RDMA subsystem"));
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_is_unknown() {
+        let mut machine = roce(1);
+        machine.devices = Reading::Failed("permission denied".into());
+        let found = judge(&machine, &Policy::default());
+        assert_eq!(found[0].status, Status::Unknown);
+        assert!(found[0].summary.contains("permission denied"));
+    }
+
+    #[test]
+    fn a_named_device_that_is_missing_is_named() {
+        let found = judge(&roce(1), &only(&["mlx5_0", "mlx5_7"]));
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].status, found[0].subject.as_str()), (Status::Fail, "mlx5_7"));
+        assert_eq!(found[0].evidence, ["RDMA devices = mlx5_0"]);
+    }
+}

@@ -1,0 +1,3 @@
+//! Checks of addresses of ports.
+
+pub(super) mod usable;

@@ -1,0 +1,4 @@
+//! Checks of packet sizes.
+
+pub(super) mod netdev;
+pub(super) mod rdma;

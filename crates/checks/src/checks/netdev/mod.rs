@@ -1,0 +1,3 @@
+//! Checks of network devices under RoCE ports.
+
+pub(super) mod link;

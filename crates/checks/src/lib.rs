@@ -1,0 +1,77 @@
+//! Findings from readings, with cause and next step; pure.
+//!
+//! [`run`] asks every check of [`ALL`] and keeps what each says, also "ok": a report shows what was looked at. A reading that could
+//! not be taken gives `unknown` with its reason, never ok.
+
+mod addressing;
+mod checks;
+mod finding;
+mod policy;
+
+pub use addressing::{NoGid, is_iwarp, usable_gid};
+pub use checks::{ALL, Check};
+pub use policy::Policy;
+
+use rdmascope_model::{Finding, Snapshot, Status};
+
+/// Every finding, in the order of [`ALL`]: link layer first, then addresses and sizes.
+#[must_use]
+pub fn run(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
+    ALL.iter().flat_map(|check| (check.judge)(snapshot, policy)).collect()
+}
+
+/// The worst status; `Unknown` when nothing was judged at all.
+#[must_use]
+pub fn worst(findings: &[Finding]) -> Status {
+    findings.iter().map(|f| f.status).max().unwrap_or(Status::Unknown)
+}
+
+/// Exit code of `check` and `selfcheck`: 0 ok, 1 warn, 2 fail, 3 unknown.
+#[must_use]
+pub fn exit_code(status: Status) -> u8 {
+    match status {
+        Status::Ok => 0,
+        Status::Warn => 1,
+        Status::Fail => 2,
+        Status::Unknown => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn ids_are_kebab_case_and_unique() {
+        let ids: BTreeSet<&str> = ALL.iter().map(|check| check.id).collect();
+        assert_eq!(ids.len(), ALL.len());
+        for id in ids {
+            assert!(id.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{id}");
+        }
+    }
+
+    #[test]
+    fn every_check_uses_its_own_id() {
+        let machine = rdmascope_fixtures::snapshot::roce(2);
+        for check in ALL {
+            let findings = (check.judge)(&machine, &Policy::default());
+            assert!(!findings.is_empty(), "{} says nothing of a healthy machine", check.id);
+            assert!(findings.iter().all(|f| f.id == check.id), "{}", check.id);
+        }
+    }
+
+    #[test]
+    fn fail_is_worst_and_silence_is_not_health() {
+        let machine = rdmascope_fixtures::snapshot::roce(1);
+        let mut findings = run(&machine, &Policy::default());
+        assert_eq!(exit_code(worst(&findings)), 0);
+        findings[0].status = Status::Warn;
+        assert_eq!(exit_code(worst(&findings)), 1);
+        findings[1].status = Status::Unknown;
+        assert_eq!(exit_code(worst(&findings)), 3);
+        findings[2].status = Status::Fail;
+        assert_eq!(exit_code(worst(&findings)), 2);
+        assert_eq!(worst(&[]), Status::Unknown);
+    }
+}

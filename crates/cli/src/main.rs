@@ -1,0 +1,3 @@
+//! The one binary: arguments, rendering, exit codes.
+
+fn main() {}

@@ -1,0 +1,204 @@
+//! Every key of the config file, once: its form, its default and why, in the words of the reference.
+
+/// Port that the shipped examples give to the agent's own `/metrics` and `/healthz`.
+///
+/// Outside 9100 to 9999, where the Prometheus exporters live, below 32768, where Linux takes ports for outgoing
+/// connections and Kubernetes for nodes (30000), and not registered with IANA.
+pub const AGENT_PORT: u16 = 19_810;
+
+/// One key.
+pub(crate) struct Key {
+    /// With its sections, such as `coordinator.sweep.pause`.
+    pub(crate) path: &'static str,
+    /// What may stand there.
+    pub(crate) form: &'static str,
+    /// YAML text that applies when the key is not given.
+    pub(crate) default: Option<&'static str>,
+    /// YAML text that shows the key in use where there is no default.
+    pub(crate) example: &'static str,
+    /// What it does, and why the default is what it is. One paragraph.
+    pub(crate) doc: &'static str,
+}
+
+/// The sections, with what each is for.
+pub(crate) const SECTIONS: [(&str, &str); 6] = [
+    ("agent", "Read by `rdmascope agent`, on every node."),
+    ("coordinator", "Read by `rdmascope coordinator`, which runs once."),
+    ("coordinator.mesh", "The pings that are always on."),
+    ("coordinator.sweep", "The sweeps that go over all pairs, again and again."),
+    ("coordinator.metrics", "What Prometheus gets."),
+    ("log", "Read by both."),
+];
+
+/// The keys, in the order of the reference; keys of one section stand together, after those of its parent.
+pub(crate) const KEYS: [Key; 18] = [
+    Key {
+        path: "agent.coordinator",
+        form: "HOST:PORT",
+        default: None,
+        example: "rdmascope.example.net:8080",
+        doc: "Where the coordinator listens. No default: give it here or with --coordinator.",
+    },
+    Key {
+        path: "agent.token_file",
+        form: "absolute path",
+        default: None,
+        example: "/etc/rdmascope/token",
+        doc: "File with the token that the coordinator asks for, the same on all nodes; mode 0640 or tighter. \
+              No default: without one, only a coordinator without a token lets the agent in.",
+    },
+    Key {
+        path: "agent.node_name",
+        form: "name",
+        default: None,
+        example: "node-17",
+        doc: "What this node is called in the matrix. Default: the host name, which people know it by. Set it where \
+              several agents share a machine.",
+    },
+    Key {
+        path: "agent.devices",
+        form: "list of RDMA device names",
+        default: None,
+        example: "[mlx5_0, mlx5_1]",
+        doc: "The devices to watch and probe. Default: all, so that a new card is not overlooked. Name them to leave \
+              out a storage or management card.",
+    },
+    Key {
+        path: "agent.transport",
+        form: "verbs | tcp",
+        default: Some("verbs"),
+        example: "",
+        doc: "What carries the probes. Default: verbs, for RDMA is what is to be judged. tcp is for trying things \
+              out on machines without RDMA; its numbers say nothing about RDMA.",
+    },
+    Key {
+        path: "agent.listen",
+        form: "ADDRESS:PORT",
+        default: None,
+        example: "127.0.0.1:19810",
+        doc: "The agent's own /metrics and /healthz, which work when the coordinator does not. No default, because \
+              several agents may share a machine; the shipped unit and manifest set it. Port 19810 lies outside the \
+              exporters' crowded 9100 to 9999 and below the ports that Linux hands out.",
+    },
+    Key {
+        path: "agent.state_dir",
+        form: "absolute path",
+        default: Some("/run/rdmascope"),
+        example: "",
+        doc: "Folder of the pause file: while a file named `pause` is in it, this agent starts no probe, with or \
+              without a coordinator. Default: below /run, for a reboot is a fresh start.",
+    },
+    Key {
+        path: "agent.insecure",
+        form: "true | false",
+        default: Some("false"),
+        example: "",
+        doc: "Lets `listen` be an address that other machines can reach although there is no token_file. Default: \
+              false, so that nobody opens a port by accident.",
+    },
+    Key {
+        path: "coordinator.listen",
+        form: "ADDRESS:PORT",
+        default: Some("127.0.0.1:8080"),
+        example: "",
+        doc: "Agents, web page, API and /metrics, all on this port. Default: this machine only, until there is a \
+              token_file.",
+    },
+    Key {
+        path: "coordinator.token_file",
+        form: "absolute path",
+        default: None,
+        example: "/etc/rdmascope/token",
+        doc: "File with the token that agents and writing API calls must show; mode 0640 or tighter. Reading needs \
+              none. No default: a token that everybody knows is worse than none.",
+    },
+    Key {
+        path: "coordinator.insecure",
+        form: "true | false",
+        default: Some("false"),
+        example: "",
+        doc: "Lets `listen` be an address that other machines can reach although there is no token_file: anybody \
+              who reaches it can then start probes. Default: false.",
+    },
+    Key {
+        path: "coordinator.state_dir",
+        form: "absolute path",
+        default: None,
+        example: "/var/lib/rdmascope",
+        doc: "Folder that keeps the matrix over a restart. Default: none is kept; after a restart the agents send \
+              what they remember, and the next sweep does the rest.",
+    },
+    Key {
+        path: "coordinator.mesh.pings_per_second",
+        form: "1 to 10",
+        default: Some("10"),
+        example: "",
+        doc: "Pings per second and endpoint. Default and upper limit: 10, which no job notices; the limit is in the \
+              code and no config lifts it.",
+    },
+    Key {
+        path: "coordinator.sweep.coverage",
+        form: "duration, 1s to 24h",
+        default: Some("120s"),
+        example: "",
+        doc: "Time in which the sweeps are to cover all pairs. A cell counts as stale after three times this time \
+              (60 s at least). Default: two minutes, so that a fault shows before most jobs time out on it.",
+    },
+    Key {
+        path: "coordinator.sweep.pause",
+        form: "duration, 0s to 1h",
+        default: Some("10s"),
+        example: "",
+        doc: "Rest between two sweeps. Default: ten seconds, so that a small cluster is not probed without end.",
+    },
+    Key {
+        path: "coordinator.metrics.pairs_max",
+        form: "0 to 100000",
+        default: Some("10000"),
+        example: "",
+        doc: "Up to so many ordered pairs, /metrics/pairs has series for each; above, for the bad ones and for \
+              groups. Default: 10000 (100 endpoints), which costs Prometheus about 74 MB; 1,000,000 took it 3.3 GB.",
+    },
+    Key {
+        path: "log.level",
+        form: "error | warn | info | debug | trace",
+        default: Some("info"),
+        example: "",
+        doc: "Default: info, which is silent while nothing changes.",
+    },
+    Key {
+        path: "log.format",
+        form: "text | json",
+        default: Some("text"),
+        example: "",
+        doc: "Default: text, for people; json for log collectors.",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_lives_in_a_named_section_and_says_enough() {
+        for key in &KEYS {
+            let (section, _) = key.path.rsplit_once('.').expect("a section");
+            assert!(SECTIONS.iter().any(|(path, _)| *path == section), "{}: no section {section}", key.path);
+            assert_eq!(
+                key.default.is_some(),
+                key.example.is_empty(),
+                "{}: a default or an example",
+                key.path
+            );
+            assert!(key.doc.contains("efault"), "{}: does not speak of its default", key.path);
+        }
+    }
+
+    #[test]
+    fn the_example_port_of_the_agent_is_the_documented_one() {
+        let key = KEYS.iter().find(|key| key.path == "agent.listen").expect("agent.listen");
+        assert!(
+            key.example.ends_with(&format!(":{AGENT_PORT}")) && key.doc.contains(&AGENT_PORT.to_string())
+        );
+    }
+}

@@ -1,0 +1,360 @@
+//! An agent's state: what it may do, what it is doing, and what it says to the coordinator.
+//!
+//! The coordinator decides; the agent obeys only the newest epoch and refuses what its own limits, its pause flags or a
+//! busy port forbid. Without a coordinator every grant and lease runs out by itself.
+
+mod grant;
+mod memory;
+mod sessions;
+
+use grant::Mesh;
+use memory::Memory;
+use rdmascope_link::{FindingBrief, Hello, PROTOCOL_MAX, PROTOCOL_MIN, PauseFlags, ToAgent, ToCoordinator};
+use rdmascope_model::{Cause, EndpointInfo, EndpointName, Exclusion, LeaseId, Mono, Now, ProbePlan};
+use rdmascope_probe::TransportEvent;
+use sessions::Sessions;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// So many heartbeats without an answer, and the connection counts as dead.
+const HEARTBEATS_UNANSWERED_MAX: u32 = 3;
+
+/// Who this agent is.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Node name.
+    pub node: String,
+    /// Differs between two runs.
+    pub instance: u64,
+    /// The machine's boot id.
+    pub machine: String,
+    /// Program version.
+    pub version: String,
+}
+
+/// What can happen to an agent.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The connection to the coordinator is open.
+    Connected,
+    /// It is gone.
+    Disconnected,
+    /// The coordinator said something.
+    Frame(ToAgent),
+    /// The machine was read again.
+    Inventory {
+        /// All endpoints, usable or not.
+        endpoints: Vec<EndpointInfo>,
+        /// What the checks found, apart from what is fine.
+        findings: Vec<FindingBrief>,
+    },
+    /// The endpoints whose port is known to be idle; all others count as busy.
+    Idle(BTreeSet<EndpointName>),
+    /// The local pause file appeared or went.
+    LocalPause(PauseFlags),
+    /// A probe's transport told something.
+    Transport(LeaseId, TransportEvent),
+    /// The time of [`Agent::next_wakeup`] has come.
+    Tick,
+}
+
+/// What the shell must do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send this frame.
+    Send(ToCoordinator),
+    /// Close the connection; the reason is for the log.
+    Disconnect(String),
+    /// Tell the transport to prepare this probe on this endpoint.
+    Prepare(Box<ProbePlan>, Box<EndpointInfo>),
+    /// Tell the transport to connect to the peer's offer.
+    Connect(LeaseId, Vec<u8>),
+    /// Tell the transport to start.
+    Start(LeaseId),
+    /// Tell the transport to end it and free everything.
+    Close(LeaseId),
+}
+
+/// The connection as the agent sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Uplink {
+    Down,
+    /// Hello was sent.
+    Greeting,
+    Up {
+        heartbeat: Duration,
+        next_heartbeat: Mono,
+        unanswered: u32,
+    },
+}
+
+/// An agent.
+#[derive(Debug)]
+pub struct Agent {
+    identity: Identity,
+    uplink: Uplink,
+    /// The newest epoch that was ever obeyed.
+    epoch: u64,
+    endpoints: BTreeMap<EndpointName, EndpointInfo>,
+    findings: Vec<FindingBrief>,
+    idle: BTreeSet<EndpointName>,
+    local_pause: PauseFlags,
+    operator_pause: PauseFlags,
+    mesh: Mesh,
+    sessions: Sessions,
+    memory: Memory,
+    outbox: VecDeque<Action>,
+}
+
+impl Agent {
+    /// An agent that knows nothing yet.
+    #[must_use]
+    pub fn new(identity: Identity) -> Self {
+        Self {
+            identity,
+            uplink: Uplink::Down,
+            epoch: 0,
+            endpoints: BTreeMap::new(),
+            findings: Vec::new(),
+            idle: BTreeSet::new(),
+            local_pause: PauseFlags::default(),
+            operator_pause: PauseFlags::default(),
+            mesh: Mesh::default(),
+            sessions: Sessions::default(),
+            memory: Memory::default(),
+            outbox: VecDeque::new(),
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.outbox.pop_front()
+    }
+
+    /// When a [`Event::Tick`] is due; `None` when nothing waits for time.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Mono> {
+        let heartbeat = match self.uplink {
+            Uplink::Up { next_heartbeat, .. } => Some(next_heartbeat),
+            Uplink::Down | Uplink::Greeting => None,
+        };
+        [heartbeat, self.sessions.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// The coordinator accepted this agent and answers.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        matches!(self.uplink, Uplink::Up { .. })
+    }
+
+    /// What is paused, by the operator or by the local file.
+    #[must_use]
+    pub fn paused(&self) -> PauseFlags {
+        PauseFlags {
+            all: self.local_pause.all || self.operator_pause.all,
+            bandwidth: self.local_pause.bandwidth || self.operator_pause.bandwidth,
+        }
+    }
+
+    /// Probes that are set up, running or not yet closed.
+    #[must_use]
+    pub fn probes(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Takes one event.
+    pub fn handle(&mut self, event: Event, now: Now) {
+        match event {
+            Event::Connected => self.greet(),
+            Event::Disconnected => self.uplink = Uplink::Down,
+            Event::Frame(frame) => self.frame(frame, now),
+            Event::Inventory { endpoints, findings } => self.inventory(endpoints, findings, now),
+            Event::Idle(idle) => self.idle = idle,
+            Event::LocalPause(flags) => {
+                self.local_pause = flags;
+                self.pause_changed(now);
+            }
+            Event::Transport(lease, event) => self.sessions.transport(lease, event, now, &mut self.outbox),
+            Event::Tick => self.tick(now),
+        }
+        self.sessions.take_results(|result| {
+            self.memory.keep(&result);
+            if matches!(self.uplink, Uplink::Up { .. }) {
+                self.outbox.push_back(Action::Send(ToCoordinator::Results(vec![result])));
+            }
+        });
+    }
+
+    fn greet(&mut self) {
+        self.uplink = Uplink::Greeting;
+        self.send(ToCoordinator::Hello(Hello {
+            protocol_min: PROTOCOL_MIN,
+            protocol_max: PROTOCOL_MAX,
+            agent_version: self.identity.version.clone(),
+            node: self.identity.node.clone(),
+            instance: self.identity.instance,
+            machine: self.identity.machine.clone(),
+        }));
+    }
+
+    fn send(&mut self, frame: ToCoordinator) {
+        self.outbox.push_back(Action::Send(frame));
+    }
+
+    fn frame(&mut self, frame: ToAgent, now: Now) {
+        match frame {
+            ToAgent::Welcome { epoch, heartbeat, .. } => self.welcome(epoch, heartbeat, now),
+            ToAgent::Refused { message } => {
+                self.outbox
+                    .push_back(Action::Disconnect(format!("the coordinator refused this agent: {message}")));
+            }
+            ToAgent::HeartbeatReply => {
+                if let Uplink::Up { unanswered, .. } = &mut self.uplink {
+                    *unanswered = 0;
+                }
+            }
+            ToAgent::Book { generation, total, peers } => self.mesh.book(generation, total, peers),
+            ToAgent::Grant { epoch, generation, expires_in, pings_per_second } => {
+                if epoch == self.epoch {
+                    self.mesh.grant(generation, now.mono.after(expires_in), pings_per_second);
+                }
+            }
+            ToAgent::Lease { epoch, plan, setup_within } => {
+                if epoch == self.epoch {
+                    self.lease(plan, setup_within, now);
+                }
+            }
+            ToAgent::Relay { lease, payload } => {
+                self.sessions.relayed(lease, payload, now, &mut self.outbox);
+            }
+            ToAgent::LeaseEnd { lease } => self.sessions.end(lease, &mut self.outbox),
+            ToAgent::Pause(flags) => {
+                self.operator_pause = flags;
+                self.pause_changed(now);
+            }
+        }
+    }
+
+    fn welcome(&mut self, epoch: u64, heartbeat: Duration, now: Now) {
+        if epoch < self.epoch {
+            let why = format!(
+                "the coordinator's epoch {epoch} is older than {}: a second coordinator runs",
+                self.epoch
+            );
+            self.outbox.push_back(Action::Disconnect(why));
+            return;
+        }
+        let restarted = epoch > self.epoch;
+        if restarted {
+            self.sessions.end_all(&mut self.outbox);
+            self.mesh = Mesh::default();
+            self.epoch = epoch;
+        }
+        self.uplink = Uplink::Up { heartbeat, next_heartbeat: now.mono.after(heartbeat), unanswered: 0 };
+        self.send(ToCoordinator::Heartbeat(self.paused()));
+        self.send_inventory();
+        if restarted {
+            for results in self.memory.all() {
+                self.send(ToCoordinator::Results(results));
+            }
+        }
+    }
+
+    fn inventory(&mut self, endpoints: Vec<EndpointInfo>, findings: Vec<FindingBrief>, now: Now) {
+        let endpoints: BTreeMap<_, _> = endpoints.into_iter().map(|e| (e.name.clone(), e)).collect();
+        if endpoints == self.endpoints && findings == self.findings {
+            return;
+        }
+        self.endpoints = endpoints;
+        self.findings = findings;
+        // First the news, so that the coordinator knows why probes end.
+        if self.is_connected() {
+            self.send_inventory();
+        }
+        let endpoints = &self.endpoints;
+        let trouble = |name: &EndpointName| match endpoints.get(name) {
+            None => Some((Cause::DeviceGone, "the device was removed during the probe".to_owned())),
+            Some(info) => info.unusable.map(|cause| (cause, info.unusable_detail.clone())),
+        };
+        self.sessions.stop_broken(trouble, now, &mut self.outbox);
+    }
+
+    fn send_inventory(&mut self) {
+        let endpoints = self.endpoints.values().cloned().collect();
+        let findings = self.findings.clone();
+        self.send(ToCoordinator::Inventory { endpoints, findings });
+    }
+
+    fn pause_changed(&mut self, now: Now) {
+        let paused = self.paused();
+        if self.is_connected() {
+            self.send(ToCoordinator::Heartbeat(paused));
+        }
+        self.sessions.stop_paused(paused, now, &mut self.outbox);
+    }
+
+    fn lease(&mut self, plan: ProbePlan, setup_within: Duration, now: Now) {
+        match self.admit(&plan, now) {
+            Ok(endpoint) => self.sessions.open(plan, endpoint, setup_within, now, &mut self.outbox),
+            Err(refusal) => self.sessions.refuse(&plan, refusal, now),
+        }
+    }
+
+    /// Decides whether a lease may run here and now, and on which endpoint.
+    fn admit(&mut self, plan: &ProbePlan, now: Now) -> Result<EndpointInfo, Refusal> {
+        use rdmascope_model::{Metric, Urgency};
+        let bandwidth = plan.spec.metric() == Metric::Bandwidth;
+        let paused = self.paused();
+        if paused.all || (bandwidth && paused.bandwidth) {
+            return Err(Refusal::Excluded(Exclusion::Policy));
+        }
+        rdmascope_probe::admit(plan).map_err(|e| Refusal::Failed(Cause::LeaseRejected, e.to_string()))?;
+        let endpoint = self.endpoints.get(&plan.local).cloned();
+        let endpoint = endpoint.ok_or_else(|| {
+            Refusal::Failed(Cause::DeviceGone, format!("{} is not on this node", plan.local))
+        })?;
+        if let Some(cause) = endpoint.unusable {
+            return Err(Refusal::Failed(cause, endpoint.unusable_detail));
+        }
+        if self.sessions.on_endpoint(&plan.local) >= rdmascope_probe::limits::LEASES_PER_ENDPOINT_MAX {
+            let why = format!("{} already holds as many leases as it may", plan.local);
+            return Err(Refusal::Failed(Cause::LeaseRejected, why));
+        }
+        match plan.urgency {
+            Urgency::Background => {
+                self.mesh.spend(plan, now.mono).map_err(|why| Refusal::Failed(Cause::LeaseRejected, why))?;
+            }
+            Urgency::Operator if bandwidth && !self.idle.contains(&plan.local) => {
+                return Err(Refusal::Excluded(Exclusion::Busy));
+            }
+            Urgency::Operator | Urgency::Drained => {}
+        }
+        Ok(endpoint)
+    }
+
+    fn tick(&mut self, now: Now) {
+        self.sessions.expire(now, &mut self.outbox);
+        let Uplink::Up { heartbeat, next_heartbeat, unanswered } = self.uplink else { return };
+        if now.mono < next_heartbeat {
+            return;
+        }
+        if unanswered >= HEARTBEATS_UNANSWERED_MAX {
+            let why = format!("no answer to {unanswered} heartbeats");
+            self.outbox.push_back(Action::Disconnect(why));
+            return;
+        }
+        self.uplink =
+            Uplink::Up { heartbeat, next_heartbeat: now.mono.after(heartbeat), unanswered: unanswered + 1 };
+        self.send(ToCoordinator::Heartbeat(self.paused()));
+    }
+}
+
+/// Why a lease was not taken.
+#[derive(Debug)]
+enum Refusal {
+    Failed(Cause, String),
+    Excluded(Exclusion),
+}
+
+#[cfg(test)]
+mod tests;

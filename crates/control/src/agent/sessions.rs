@@ -1,0 +1,217 @@
+//! The leases that this agent holds: each drives one session, with two deadlines of its own.
+
+use super::{Action, Refusal};
+use rdmascope_link::{PauseFlags, ProbeResult, RelayPayload, ToCoordinator};
+use rdmascope_model::{
+    Cause, EndpointInfo, EndpointName, Exclusion, Failure, LeaseId, Metric, Mono, Now, Outcome, ProbePlan,
+    Step,
+};
+use rdmascope_probe::{Input, Output, Session, TransportEvent};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// A transport ends a probe by itself when the lease runs out; the session does so a little later, in case it did not.
+const BACKSTOP: Duration = Duration::from_millis(300);
+
+#[derive(Debug)]
+struct Held {
+    session: Session,
+    setup_until: Mono,
+    until: Mono,
+}
+
+/// All leases that are not closed yet.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    held: BTreeMap<LeaseId, Held>,
+    results: VecDeque<ProbeResult>,
+}
+
+impl Sessions {
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Leases on one endpoint.
+    pub(super) fn on_endpoint(&self, name: &EndpointName) -> usize {
+        self.held.values().filter(|held| held.session.plan().local == *name).count()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Mono> {
+        self.held.values().map(Held::deadline).min()
+    }
+
+    /// Hands the results that came up to `take`.
+    pub(super) fn take_results(&mut self, mut take: impl FnMut(ProbeResult)) {
+        self.results.drain(..).for_each(&mut take);
+    }
+
+    /// Begins a lease.
+    pub(super) fn open(
+        &mut self,
+        plan: ProbePlan,
+        endpoint: EndpointInfo,
+        setup_within: Duration,
+        now: Now,
+        outbox: &mut VecDeque<Action>,
+    ) {
+        if self.held.contains_key(&plan.lease) {
+            return; // Said twice; it runs already.
+        }
+        let held = Held {
+            setup_until: now.mono.after(setup_within.min(plan.expires_in)),
+            until: now.mono.after(plan.expires_in + BACKSTOP),
+            session: Session::new(plan.clone()),
+        };
+        self.held.insert(plan.lease, held);
+        outbox.push_back(Action::Prepare(Box::new(plan), Box::new(endpoint)));
+    }
+
+    /// Answers a lease that is not taken.
+    pub(super) fn refuse(&mut self, plan: &ProbePlan, refusal: Refusal, now: Now) {
+        let outcome = match refusal {
+            Refusal::Excluded(why) => Outcome::Excluded(why),
+            Refusal::Failed(cause, evidence) => {
+                Outcome::Failed(Failure { cause, step: Step::Admit, side: plan.role.side(), evidence })
+            }
+        };
+        self.results.push_back(result(plan, outcome, now));
+    }
+
+    /// The transport told something about a lease.
+    pub(super) fn transport(
+        &mut self,
+        lease: LeaseId,
+        event: TransportEvent,
+        now: Now,
+        outbox: &mut VecDeque<Action>,
+    ) {
+        self.feed(lease, Input::Transport(event), now, outbox);
+    }
+
+    /// The other side of a lease said something.
+    pub(super) fn relayed(
+        &mut self,
+        lease: LeaseId,
+        payload: RelayPayload,
+        now: Now,
+        outbox: &mut VecDeque<Action>,
+    ) {
+        let input = match payload {
+            RelayPayload::Offer(offer) => Input::PeerOffer(offer),
+            RelayPayload::Ready => Input::PeerReady,
+        };
+        self.feed(lease, input, now, outbox);
+    }
+
+    /// The coordinator ended a lease.
+    pub(super) fn end(&mut self, lease: LeaseId, outbox: &mut VecDeque<Action>) {
+        if self.held.remove(&lease).is_some() {
+            outbox.push_back(Action::Close(lease));
+        }
+    }
+
+    /// A newer coordinator knows nothing of these leases.
+    pub(super) fn end_all(&mut self, outbox: &mut VecDeque<Action>) {
+        for lease in std::mem::take(&mut self.held).into_keys() {
+            outbox.push_back(Action::Close(lease));
+        }
+    }
+
+    /// A pause stops what runs already.
+    pub(super) fn stop_paused(&mut self, paused: PauseFlags, now: Now, outbox: &mut VecDeque<Action>) {
+        let outcome = |plan: &ProbePlan| {
+            let stop = paused.all || (paused.bandwidth && plan.spec.metric() == Metric::Bandwidth);
+            stop.then_some(Outcome::Excluded(Exclusion::Policy))
+        };
+        self.stop(outcome, now, outbox);
+    }
+
+    /// What runs on an endpoint that is gone or broken is stopped at once: an open device blocks its own removal.
+    /// `trouble` says what is wrong with an endpoint.
+    pub(super) fn stop_broken(
+        &mut self,
+        trouble: impl Fn(&EndpointName) -> Option<(Cause, String)>,
+        now: Now,
+        outbox: &mut VecDeque<Action>,
+    ) {
+        let outcome = |plan: &ProbePlan| {
+            let (cause, evidence) = trouble(&plan.local)?;
+            Some(Outcome::Failed(Failure { cause, step: Step::Measure, side: plan.role.side(), evidence }))
+        };
+        self.stop(outcome, now, outbox);
+    }
+
+    /// Ends the leases for which `outcome` has one, and reports it where nothing was reported yet.
+    fn stop(
+        &mut self,
+        outcome: impl Fn(&ProbePlan) -> Option<Outcome>,
+        now: Now,
+        outbox: &mut VecDeque<Action>,
+    ) {
+        let results = &mut self.results;
+        self.held.retain(|&lease, held| {
+            let plan = held.session.plan();
+            let Some(outcome) = outcome(plan) else { return true };
+            if !held.session.reported() {
+                results.push_back(result(plan, outcome, now));
+            }
+            outbox.push_back(Action::Close(lease));
+            false
+        });
+    }
+
+    /// Ends what has run out.
+    pub(super) fn expire(&mut self, now: Now, outbox: &mut VecDeque<Action>) {
+        let due: Vec<_> = self
+            .held
+            .iter()
+            .filter(|(_, held)| held.deadline() <= now.mono)
+            .map(|(&lease, held)| (lease, held.until <= now.mono))
+            .collect();
+        for (lease, over) in due {
+            self.feed(lease, Input::Expired { lease: over }, now, outbox);
+            if over {
+                self.end(lease, outbox);
+            } else if let Some(held) = self.held.get_mut(&lease) {
+                held.setup_until = held.until; // Set-up is over, one way or the other.
+            }
+        }
+    }
+
+    fn feed(&mut self, lease: LeaseId, input: Input, now: Now, outbox: &mut VecDeque<Action>) {
+        // What belongs to no lease comes from one that was closed: it is over.
+        let Some(held) = self.held.get_mut(&lease) else { return };
+        for output in held.session.handle(input) {
+            let relay = |payload| Action::Send(ToCoordinator::Relay { lease, payload });
+            match output {
+                Output::SendOffer(offer) => outbox.push_back(relay(RelayPayload::Offer(offer))),
+                Output::SendReady => outbox.push_back(relay(RelayPayload::Ready)),
+                Output::Connect(offer) => outbox.push_back(Action::Connect(lease, offer)),
+                Output::Start => outbox.push_back(Action::Start(lease)),
+                Output::Report(outcome) => {
+                    self.results.push_back(result(held.session.plan(), outcome, now));
+                }
+            }
+        }
+    }
+}
+
+impl Held {
+    /// The next time at which something must be decided.
+    fn deadline(&self) -> Mono {
+        if self.session.started() || self.session.reported() { self.until } else { self.setup_until }
+    }
+}
+
+fn result(plan: &ProbePlan, outcome: Outcome, now: Now) -> ProbeResult {
+    ProbeResult {
+        lease: Some(plan.lease),
+        local: plan.local.clone(),
+        peer: plan.peer.clone(),
+        role: plan.role,
+        metric: plan.spec.metric(),
+        measured_at: now.wall,
+        outcome,
+    }
+}

@@ -1,0 +1,272 @@
+//! What an agent must and must not do, whoever its coordinator is.
+
+use super::*;
+use rdmascope_link::{ProbeResult, RelayPayload};
+use rdmascope_model::{
+    CounterDelta, Fabric, Failure, LatencySpec, LatencyStats, Metric, Outcome, ProbeSpec, Role, Step,
+    Urgency, Wall,
+};
+
+fn at(ms: u64) -> Now {
+    Now { mono: Mono(ms * 1_000_000), wall: Wall(1_000_000 + ms) }
+}
+
+fn endpoint(unusable: Option<Cause>) -> EndpointInfo {
+    EndpointInfo {
+        name: "a/d/1".parse().unwrap(),
+        fabric: Fabric::Simulated,
+        gid: None,
+        netdev: None,
+        netdev_mtu: None,
+        active_mtu: None,
+        rate_bps: None,
+        unusable,
+        unusable_detail: "state DOWN".to_owned(),
+    }
+}
+
+fn latency_plan(lease: u64, role: Role) -> ProbePlan {
+    ProbePlan {
+        lease: LeaseId(lease),
+        role,
+        local: "a/d/1".parse().unwrap(),
+        peer: "b/d/1".parse().unwrap(),
+        spec: ProbeSpec::Latency(LatencySpec { samples: 10, warmup: 0, message_bytes: 8 }),
+        urgency: Urgency::Operator,
+        expires_in: Duration::from_secs(5),
+    }
+}
+
+fn bandwidth_plan(urgency: Urgency) -> ProbePlan {
+    let spec = rdmascope_model::BandwidthSpec {
+        message_bytes: 65_536,
+        depth: 8,
+        warmup: Duration::ZERO,
+        duration: Duration::from_millis(200),
+        completions_min: 100,
+        bytes_max: 1 << 30,
+    };
+    ProbePlan { spec: ProbeSpec::Bandwidth(spec), urgency, ..latency_plan(2, Role::Source) }
+}
+
+fn lease(epoch: u64, plan: ProbePlan) -> Event {
+    Event::Frame(ToAgent::Lease { epoch, plan, setup_within: Duration::from_secs(3) })
+}
+
+fn welcome(epoch: u64) -> Event {
+    Event::Frame(ToAgent::Welcome { protocol: 1, epoch, heartbeat: Duration::from_secs(5) })
+}
+
+fn drain(agent: &mut Agent) -> Vec<Action> {
+    std::iter::from_fn(|| agent.poll_action()).collect()
+}
+
+/// An agent with one usable endpoint, accepted by a coordinator of epoch 7.
+fn ready() -> Agent {
+    let identity =
+        Identity { node: "a".to_owned(), instance: 1, machine: "m".to_owned(), version: "0".to_owned() };
+    let mut agent = Agent::new(identity);
+    agent.handle(Event::Inventory { endpoints: vec![endpoint(None)], findings: Vec::new() }, at(0));
+    agent.handle(Event::Connected, at(0));
+    agent.handle(welcome(7), at(0));
+    drain(&mut agent);
+    agent
+}
+
+fn outcomes(actions: &[Action]) -> Vec<&Outcome> {
+    let results = actions.iter().filter_map(|a| match a {
+        Action::Send(ToCoordinator::Results(results)) => Some(results),
+        _ => None,
+    });
+    results.flatten().map(|r: &ProbeResult| &r.outcome).collect()
+}
+
+#[track_caller]
+fn refused_with(actions: &[Action], cause: Cause) {
+    match outcomes(actions)[..] {
+        [Outcome::Failed(Failure { cause: seen, step: Step::Admit, .. })] => assert_eq!(*seen, cause),
+        ref other => panic!("not refused: {other:?}"),
+    }
+    assert!(!actions.iter().any(|a| matches!(a, Action::Prepare(..))), "refused and yet begun");
+}
+
+#[test]
+fn a_lease_runs_from_its_order_to_its_result_and_is_closed_at_its_end() {
+    let mut agent = ready();
+    agent.handle(lease(7, latency_plan(1, Role::Source)), at(1));
+    assert!(matches!(drain(&mut agent)[..], [Action::Prepare(..)]));
+    agent.handle(Event::Transport(LeaseId(1), TransportEvent::Prepared { offer: vec![1] }), at(2));
+    let relay = |payload| ToAgent::Relay { lease: LeaseId(1), payload };
+    agent.handle(Event::Frame(relay(RelayPayload::Offer(vec![2]))), at(3));
+    agent.handle(Event::Transport(LeaseId(1), TransportEvent::Connected), at(4));
+    agent.handle(Event::Frame(relay(RelayPayload::Ready)), at(5));
+    let actions = drain(&mut agent);
+    assert!(actions.contains(&Action::Connect(LeaseId(1), vec![2])));
+    assert_eq!(actions.last(), Some(&Action::Start(LeaseId(1))));
+    agent.handle(Event::Frame(ToAgent::LeaseEnd { lease: LeaseId(1) }), at(6));
+    assert_eq!(drain(&mut agent), [Action::Close(LeaseId(1))]);
+    assert_eq!(agent.probes(), 0);
+}
+
+#[test]
+fn an_order_of_another_epoch_is_not_obeyed() {
+    let mut agent = ready();
+    for epoch in [6, 8] {
+        agent.handle(lease(epoch, latency_plan(1, Role::Source)), at(1));
+        assert_eq!(drain(&mut agent), []);
+    }
+}
+
+#[test]
+fn a_second_coordinator_with_an_older_epoch_is_left() {
+    let mut agent = ready();
+    agent.handle(Event::Disconnected, at(1));
+    agent.handle(Event::Connected, at(2));
+    drain(&mut agent);
+    agent.handle(welcome(6), at(3));
+    assert!(
+        matches!(&drain(&mut agent)[..], [Action::Disconnect(why)] if why.contains("second coordinator"))
+    );
+}
+
+#[test]
+fn what_the_agent_forbids_is_refused_with_its_reason() {
+    let mut agent = ready();
+    let mut greedy = latency_plan(1, Role::Source);
+    greedy.spec = ProbeSpec::Latency(LatencySpec { samples: 1_000_000, warmup: 0, message_bytes: 8 });
+    agent.handle(lease(7, greedy), at(1));
+    refused_with(&drain(&mut agent), Cause::LeaseRejected);
+
+    let mut elsewhere = latency_plan(1, Role::Source);
+    elsewhere.local = "a/gone/1".parse().unwrap();
+    agent.handle(lease(7, elsewhere), at(1));
+    refused_with(&drain(&mut agent), Cause::DeviceGone);
+
+    let background = ProbePlan { urgency: Urgency::Background, ..latency_plan(1, Role::Source) };
+    agent.handle(lease(7, background), at(1));
+    refused_with(&drain(&mut agent), Cause::LeaseRejected);
+
+    agent.handle(
+        Event::Inventory { endpoints: vec![endpoint(Some(Cause::PortDown))], findings: Vec::new() },
+        at(2),
+    );
+    drain(&mut agent);
+    agent.handle(lease(7, latency_plan(1, Role::Source)), at(3));
+    refused_with(&drain(&mut agent), Cause::PortDown);
+}
+
+#[test]
+fn bandwidth_needs_an_idle_port_unless_the_node_is_drained() {
+    let mut agent = ready();
+    agent.handle(lease(7, bandwidth_plan(Urgency::Operator)), at(1));
+    assert_eq!(outcomes(&drain(&mut agent)), [&Outcome::Excluded(Exclusion::Busy)], "unknown counts as busy");
+    agent.handle(lease(7, bandwidth_plan(Urgency::Drained)), at(1));
+    assert!(matches!(drain(&mut agent)[..], [Action::Prepare(..)]));
+    agent.handle(Event::Frame(ToAgent::LeaseEnd { lease: LeaseId(2) }), at(2));
+    drain(&mut agent);
+    agent.handle(Event::Idle(BTreeSet::from([endpoint(None).name])), at(3));
+    agent.handle(lease(7, bandwidth_plan(Urgency::Operator)), at(3));
+    assert!(matches!(drain(&mut agent)[..], [Action::Prepare(..)]));
+}
+
+#[test]
+fn a_local_pause_stops_what_runs_and_refuses_what_comes_with_or_without_a_coordinator() {
+    let mut agent = ready();
+    agent.handle(lease(7, latency_plan(1, Role::Source)), at(1));
+    drain(&mut agent);
+    agent.handle(Event::LocalPause(PauseFlags { all: true, bandwidth: false }), at(2));
+    let actions = drain(&mut agent);
+    assert!(actions.contains(&Action::Close(LeaseId(1))));
+    assert_eq!(outcomes(&actions), [&Outcome::Excluded(Exclusion::Policy)]);
+    agent.handle(Event::Frame(ToAgent::Pause(PauseFlags::default())), at(3));
+    drain(&mut agent);
+    agent.handle(lease(7, latency_plan(2, Role::Source)), at(4));
+    assert_eq!(outcomes(&drain(&mut agent)), [&Outcome::Excluded(Exclusion::Policy)]);
+}
+
+#[test]
+fn a_device_that_goes_ends_its_probes_with_that_cause() {
+    let mut agent = ready();
+    agent.handle(lease(7, latency_plan(1, Role::Source)), at(1));
+    drain(&mut agent);
+    agent.handle(Event::Inventory { endpoints: Vec::new(), findings: Vec::new() }, at(2));
+    let actions = drain(&mut agent);
+    assert!(actions.contains(&Action::Close(LeaseId(1))));
+    match outcomes(&actions)[..] {
+        [Outcome::Failed(failure)] => assert_eq!(failure.cause, Cause::DeviceGone),
+        ref other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn without_a_coordinator_a_lease_runs_out_and_is_closed() {
+    let mut agent = ready();
+    agent.handle(lease(7, latency_plan(1, Role::Source)), at(0));
+    agent.handle(Event::Disconnected, at(1));
+    drain(&mut agent);
+    for _ in 0..4 {
+        if let Some(wakeup) = agent.next_wakeup() {
+            agent.handle(Event::Tick, Now { mono: wakeup, wall: Wall(0) });
+        }
+    }
+    assert!(drain(&mut agent).contains(&Action::Close(LeaseId(1))));
+    assert_eq!((agent.probes(), agent.next_wakeup()), (0, None));
+}
+
+#[test]
+fn a_restarted_coordinator_gets_the_last_results_with_their_time() {
+    let mut agent = ready();
+    agent.handle(lease(7, latency_plan(1, Role::Target)), at(1));
+    let stats = LatencyStats {
+        count: 10,
+        min_ns: 1,
+        p50_ns: 2,
+        p90_ns: 3,
+        p99_ns: None,
+        p999_ns: None,
+        max_ns: 4,
+        host_delayed: 0,
+    };
+    let outcome = Outcome::Latency(stats, CounterDelta { retransmits: None });
+    agent.handle(Event::Transport(LeaseId(1), TransportEvent::Finished(outcome.clone())), at(50));
+    agent.handle(Event::Disconnected, at(60));
+    agent.handle(Event::Connected, at(70));
+    drain(&mut agent);
+    agent.handle(welcome(8), at(80));
+    let actions = drain(&mut agent);
+    assert!(actions.contains(&Action::Close(LeaseId(1))), "the old coordinator's lease is void");
+    let again = ProbeResult {
+        lease: None,
+        local: "a/d/1".parse().unwrap(),
+        peer: "b/d/1".parse().unwrap(),
+        role: Role::Target,
+        metric: Metric::Latency,
+        measured_at: at(50).wall,
+        outcome,
+    };
+    assert!(actions.contains(&Action::Send(ToCoordinator::Results(vec![again]))));
+
+    agent.handle(Event::Disconnected, at(90));
+    agent.handle(Event::Connected, at(91));
+    agent.handle(welcome(8), at(92));
+    assert_eq!(outcomes(&drain(&mut agent)).len(), 0, "the same coordinator has them already");
+}
+
+#[test]
+fn a_silent_coordinator_is_left_after_three_heartbeats() {
+    let mut agent = ready();
+    let mut sent = 0;
+    loop {
+        let wakeup = agent.next_wakeup().expect("a heartbeat is due");
+        agent.handle(Event::Tick, Now { mono: wakeup, wall: Wall(0) });
+        match &drain(&mut agent)[..] {
+            [Action::Send(ToCoordinator::Heartbeat(_))] => sent += 1,
+            [Action::Disconnect(why)] => {
+                assert!(why.contains("3 heartbeats"), "{why}");
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(sent, 3);
+}

@@ -1,0 +1,230 @@
+//! One lease while it runs: what both sides said, and what that makes of the pair's cells.
+
+use super::ConnectionId;
+use super::work::Job;
+use rdmascope_link::ProbeResult;
+use rdmascope_model::{
+    Cause, CounterDelta, Exclusion, Failure, Metric, Mono, Now, Outcome, Role, Side, Step,
+};
+use std::time::Duration;
+
+/// After a symptom (no acknowledgement, no progress) the other side has so long to name a cause.
+const OTHER_SIDE_WITHIN: Duration = Duration::from_millis(500);
+
+/// A lease that both agents hold.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) job: Job,
+    pub(super) began: Now,
+    /// When the coordinator judges by what it has.
+    pub(super) judge_at: Mono,
+    /// Connections of source and target at its beginning.
+    pub(super) connections: [ConnectionId; 2],
+    /// The machines that it occupies; a node that restarts may come back with another boot id.
+    pub(super) machines: Vec<String>,
+    results: [Option<ProbeResult>; 2],
+    gone: [bool; 2],
+}
+
+/// What a lease leaves in a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CellNews {
+    Measured(ProbeResult),
+    Failed(Failure),
+    Excluded(Exclusion),
+    /// This lease says nothing about the cell.
+    Nothing,
+}
+
+/// Place of a role in the arrays of two.
+pub(super) fn place(role: Role) -> usize {
+    match role {
+        Role::Source => 0,
+        Role::Target => 1,
+    }
+}
+
+impl Lease {
+    pub(super) fn new(
+        job: Job,
+        began: Now,
+        judge_at: Mono,
+        connections: [ConnectionId; 2],
+        machines: Vec<String>,
+    ) -> Self {
+        Self { job, began, judge_at, connections, machines, results: [None, None], gone: [false, false] }
+    }
+
+    /// The role of the agent behind a connection in this lease.
+    pub(super) fn role_of(&self, connection: ConnectionId) -> Option<Role> {
+        match self.connections {
+            [source, _] if source == connection => Some(Role::Source),
+            [_, target] if target == connection => Some(Role::Target),
+            _ => None,
+        }
+    }
+
+    /// One side told how it ended.
+    pub(super) fn result(&mut self, role: Role, result: ProbeResult, now: Mono) {
+        if let Outcome::Failed(failure) = &result.outcome
+            && rank(failure.cause) > 0
+        {
+            self.judge_at = self.judge_at.min(now.after(OTHER_SIDE_WITHIN));
+        }
+        self.results[place(role)] = Some(result);
+    }
+
+    /// The agent of one side is gone.
+    pub(super) fn lost(&mut self, role: Role) {
+        self.gone[place(role)] = true;
+    }
+
+    /// Everything that will ever be said has been said, or enough to judge by.
+    pub(super) fn is_decided(&self, now: Mono) -> bool {
+        let decides = |result: &ProbeResult| match &result.outcome {
+            Outcome::Failed(failure) => rank(failure.cause) == 0,
+            Outcome::Excluded(_) => true,
+            Outcome::Bandwidth(..) => true,
+            Outcome::Latency(..) => false,
+        };
+        let answered = |at: usize| self.results[at].is_some() || self.gone[at];
+        // Who reported before it went owes nothing: the other side may still complete the pair.
+        let gone_unheard = |at: usize| self.gone[at] && self.results[at].is_none();
+        now >= self.judge_at
+            || gone_unheard(0)
+            || gone_unheard(1)
+            || self.results.iter().flatten().any(decides)
+            || (answered(0) && answered(1))
+    }
+
+    /// What the cells source→target and target→source get. `named` is a cause that the endpoints' inventories name by
+    /// now, such as a port that went down: it explains a symptom better than the symptom does.
+    pub(super) fn verdict(&self, named: Option<Failure>) -> [CellNews; 2] {
+        let both_ways = self.job.spec.metric() == Metric::Latency;
+        if let Some(why) = self.excluded() {
+            let other = if both_ways { CellNews::Excluded(why) } else { CellNews::Nothing };
+            return [CellNews::Excluded(why), other];
+        }
+        if let Some(failure) = self.failure(named) {
+            let other = if both_ways { CellNews::Failed(mirrored(&failure)) } else { CellNews::Nothing };
+            return [CellNews::Failed(failure), other];
+        }
+        let news = |at: usize| self.results[at].clone().map_or(CellNews::Nothing, CellNews::Measured);
+        [news(0), if both_ways { news(1) } else { CellNews::Nothing }]
+    }
+
+    fn excluded(&self) -> Option<Exclusion> {
+        self.results.iter().flatten().find_map(|result| match result.outcome {
+            Outcome::Excluded(why) => Some(why),
+            _ => None,
+        })
+    }
+
+    /// The most telling failure, as seen from the source; `None` when the probe completed.
+    fn failure(&self, named: Option<Failure>) -> Option<Failure> {
+        let mut candidates: Vec<Failure> = Vec::new();
+        for result in self.results.iter().flatten() {
+            if let Outcome::Failed(failure) = &result.outcome {
+                candidates.push(from_source(failure.clone(), result.role));
+            }
+        }
+        candidates.extend(self.silence());
+        let failed = !candidates.is_empty();
+        candidates.extend(named.filter(|_| failed));
+        candidates.into_iter().min_by_key(|failure| rank(failure.cause))
+    }
+
+    /// The failure that lies in what was not said.
+    fn silence(&self) -> Option<Failure> {
+        let coordinator = |cause, step, evidence: &str| {
+            Some(Failure { cause, step, side: Side::Coordinator, evidence: evidence.to_owned() })
+        };
+        let said = |at: usize| self.results[at].is_some();
+        // The target of a bandwidth probe only receives: it has nothing to say, even when nothing arrives.
+        let target_owes = self.job.spec.metric() == Metric::Latency || !said(0);
+        // Such a symptom is the network's or a device's; it comes after the peer did its part of the set-up, and often
+        // long before the peer's own patience ends: that the peer has not spoken yet proves nothing.
+        let told_by_the_network = self.results.iter().flatten().any(
+            |result| matches!(&result.outcome, Outcome::Failed(failure) if rank(failure.cause) == SYMPTOM_OF_THE_NETWORK),
+        );
+        match (self.gone, said(0), said(1)) {
+            ([true, _], false, _) => coordinator(Cause::AgentGone, Step::Measure, "its connection ended"),
+            ([_, true], _, false) if target_owes => {
+                coordinator(Cause::PeerGone, Step::Measure, "its connection ended")
+            }
+            _ if told_by_the_network => None,
+            (_, false, _) => coordinator(Cause::AgentSilent, Step::Measure, "no result within the lease"),
+            (_, true, false) if target_owes => {
+                coordinator(Cause::PeerSilent, Step::Measure, "no result within the lease")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A target's word about its peer is about the source.
+fn from_source(failure: Failure, role: Role) -> Failure {
+    match role {
+        Role::Source => failure,
+        Role::Target => Failure { cause: other_end(failure.cause), ..failure },
+    }
+}
+
+/// The same failure as the opposite direction's cell tells it.
+fn mirrored(failure: &Failure) -> Failure {
+    let side = match failure.side {
+        Side::Source => Side::Target,
+        Side::Target => Side::Source,
+        Side::Coordinator => Side::Coordinator,
+    };
+    Failure { cause: other_end(failure.cause), side, ..failure.clone() }
+}
+
+/// The news of a pair as the opposite direction's cell tells them.
+pub(super) fn mirrored_news(news: &CellNews) -> CellNews {
+    match news {
+        CellNews::Failed(failure) => CellNews::Failed(mirrored(failure)),
+        other => other.clone(),
+    }
+}
+
+fn other_end(cause: Cause) -> Cause {
+    match cause {
+        Cause::PeerGone => Cause::AgentGone,
+        Cause::AgentGone => Cause::PeerGone,
+        Cause::PeerSilent => Cause::AgentSilent,
+        Cause::AgentSilent => Cause::PeerSilent,
+        other => other,
+    }
+}
+
+/// The rank of what the network or a device told.
+const SYMPTOM_OF_THE_NETWORK: u8 = 2;
+
+/// How much a cause explains: 0 names the culprit, 1 says who did not answer, 2 is what the network or a device told, 3 is
+/// that nothing came, which anything may have caused.
+pub(super) fn rank(cause: Cause) -> u8 {
+    match cause {
+        Cause::PeerSilent | Cause::AgentSilent | Cause::PeerGone | Cause::AgentGone => 1,
+        Cause::RetryExceeded
+        | Cause::ReceiverNotReady
+        | Cause::RemoteAccess
+        | Cause::RemoteFault
+        | Cause::NoRoute
+        | Cause::ConnectRefused => SYMPTOM_OF_THE_NETWORK,
+        Cause::NoFirstByte | Cause::Stalled => 3,
+        _ => 0,
+    }
+}
+
+/// The counters that came with a result.
+pub(super) fn counters(outcome: &Outcome) -> Option<CounterDelta> {
+    match outcome {
+        Outcome::Latency(_, delta) | Outcome::Bandwidth(_, delta) => Some(*delta),
+        Outcome::Failed(_) | Outcome::Excluded(_) => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "lease_tests.rs"]
+mod tests;

@@ -1,0 +1,218 @@
+//! Who is there: agents by node name, their connections, and their endpoints.
+
+use super::ConnectionId;
+use super::settings::{DEAD_AFTER, ENDPOINTS_MAX};
+use rdmascope_link::{FindingBrief, Hello, PauseFlags};
+use rdmascope_localise::{EndpointIndex, Matrix};
+use rdmascope_model::{EndpointInfo, LeaseId, Mono, Now, Wall};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One agent, connected or not.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its connection, while there is one.
+    pub connection: Option<ConnectionId>,
+    /// Boot id of its machine.
+    pub machine: String,
+    /// Its program version.
+    pub version: String,
+    /// When it was last heard, for people.
+    pub last_seen: Wall,
+    /// What it says is paused: the operator's flags and its local file together.
+    pub paused: PauseFlags,
+    /// What the operator paused through the coordinator.
+    pub operator_pause: PauseFlags,
+    /// Its checks' findings, apart from what is fine.
+    pub findings: Vec<FindingBrief>,
+    last_heard: Mono,
+}
+
+/// One endpoint, present or gone.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// As the agent last described it.
+    pub info: EndpointInfo,
+    /// Since when the agent does not have it any more.
+    pub gone_since: Option<Wall>,
+    /// The lease that it is busy with.
+    pub(super) lease: Option<LeaseId>,
+    /// Until when it rests between background probes.
+    pub(super) rests_until: Mono,
+}
+
+/// All agents and endpoints that were ever seen in this run.
+#[derive(Debug, Default)]
+pub struct Members {
+    agents: BTreeMap<String, Member>,
+    connections: BTreeMap<ConnectionId, String>,
+    endpoints: BTreeMap<EndpointIndex, Endpoint>,
+    /// Grows with every change of who can be probed.
+    pub(super) generation: u64,
+}
+
+impl Members {
+    /// Agents by node name.
+    pub fn agents(&self) -> impl Iterator<Item = (&str, &Member)> {
+        self.agents.iter().map(|(name, member)| (name.as_str(), member))
+    }
+
+    /// Endpoints by their number, gone ones included.
+    pub fn endpoints(&self) -> impl Iterator<Item = (EndpointIndex, &Endpoint)> {
+        self.endpoints.iter().map(|(&index, endpoint)| (index, endpoint))
+    }
+
+    /// One endpoint.
+    #[must_use]
+    pub fn endpoint(&self, index: EndpointIndex) -> Option<&Endpoint> {
+        self.endpoints.get(&index)
+    }
+
+    /// The agent of a node.
+    #[must_use]
+    pub fn agent(&self, node: &str) -> Option<&Member> {
+        self.agents.get(node)
+    }
+
+    /// How many agents are connected.
+    #[must_use]
+    pub fn connected(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Endpoints that can be probed now: present, usable, and their agent connected.
+    pub(super) fn ready(&self) -> Vec<EndpointIndex> {
+        let ready = |e: &Endpoint| {
+            e.gone_since.is_none()
+                && e.info.unusable.is_none()
+                && self.connection(&e.info.name.node).is_some()
+        };
+        self.endpoints.iter().filter(|(_, e)| ready(e)).map(|(&index, _)| index).collect()
+    }
+
+    pub(super) fn agent_mut(&mut self, node: &str) -> Option<&mut Member> {
+        self.agents.get_mut(node)
+    }
+
+    pub(super) fn endpoint_mut(&mut self, index: EndpointIndex) -> Option<&mut Endpoint> {
+        self.endpoints.get_mut(&index)
+    }
+
+    /// The connection of a node's agent.
+    pub(super) fn connection(&self, node: &str) -> Option<ConnectionId> {
+        self.agents.get(node)?.connection
+    }
+
+    /// The node behind a connection that said a good hello.
+    pub(super) fn node(&self, connection: ConnectionId) -> Option<&str> {
+        self.connections.get(&connection).map(String::as_str)
+    }
+
+    /// All nodes with a connection.
+    pub(super) fn nodes_connected(&self) -> impl Iterator<Item = (&str, ConnectionId)> {
+        self.connections.iter().map(|(&connection, node)| (node.as_str(), connection))
+    }
+
+    /// An agent came. Answers the connection that it replaces: the same node calling again is a restarted agent, or
+    /// one whose old connection is only half dead.
+    pub(super) fn join(&mut self, hello: Hello, connection: ConnectionId, now: Now) -> Option<ConnectionId> {
+        let operator_pause = self.agents.get(&hello.node).map(|m| m.operator_pause).unwrap_or_default();
+        let findings = self.agents.get(&hello.node).map(|m| m.findings.clone()).unwrap_or_default();
+        let member = Member {
+            connection: Some(connection),
+            machine: hello.machine,
+            version: hello.agent_version,
+            last_seen: now.wall,
+            paused: PauseFlags::default(),
+            operator_pause,
+            findings,
+            last_heard: now.mono,
+        };
+        let before = self.agents.insert(hello.node.clone(), member).and_then(|m| m.connection);
+        before.and_then(|old| self.connections.remove(&old));
+        self.connections.insert(connection, hello.node);
+        self.generation += 1;
+        before
+    }
+
+    /// A connection ended. Answers the node whose agent is gone with it.
+    pub(super) fn leave(&mut self, connection: ConnectionId) -> Option<String> {
+        let node = self.connections.remove(&connection)?;
+        if let Some(member) = self.agents.get_mut(&node) {
+            member.connection = None;
+        }
+        self.generation += 1;
+        Some(node)
+    }
+
+    /// An agent said something.
+    pub(super) fn heard(&mut self, node: &str, now: Now) {
+        if let Some(member) = self.agents.get_mut(node) {
+            member.last_heard = now.mono;
+            member.last_seen = now.wall;
+        }
+    }
+
+    /// Connections whose agent has been silent for too long.
+    pub(super) fn silent(&self, now: Mono) -> Vec<ConnectionId> {
+        let silent = |m: &&Member| now.since(m.last_heard) >= DEAD_AFTER;
+        self.agents.values().filter(silent).filter_map(|m| m.connection).collect()
+    }
+
+    /// When the next agent will have been silent for too long.
+    pub(super) fn next_silent(&self) -> Option<Mono> {
+        let connected = self.agents.values().filter(|m| m.connection.is_some());
+        connected.map(|m| m.last_heard.after(DEAD_AFTER)).min()
+    }
+
+    /// Takes an inventory.
+    ///
+    /// # Errors
+    /// An endpoint belongs to another node, or there are too many: the text is for the agent.
+    pub(super) fn inventory(
+        &mut self,
+        node: &str,
+        endpoints: Vec<EndpointInfo>,
+        findings: Vec<FindingBrief>,
+        matrix: &mut Matrix,
+        now: Now,
+    ) -> Result<(), String> {
+        if let Some(foreign) = endpoints.iter().find(|e| e.name.node != node) {
+            return Err(format!("node {node} speaks for {}, which is another node's", foreign.name));
+        }
+        let new = endpoints.iter().filter(|e| matrix.find(&e.name).is_none()).count();
+        if matrix.len() + new > ENDPOINTS_MAX {
+            return Err(format!(
+                "this coordinator already knows {ENDPOINTS_MAX} endpoints; run a second one"
+            ));
+        }
+        let usable = |endpoint: &Endpoint| endpoint.gone_since.is_none() && endpoint.info.unusable.is_none();
+        let mut changed = false;
+        let named: BTreeSet<_> = endpoints.iter().map(|e| e.name.clone()).collect();
+        for endpoint in self.endpoints.values_mut() {
+            let gone = endpoint.info.name.node == node && !named.contains(&endpoint.info.name);
+            if gone && endpoint.gone_since.is_none() {
+                changed |= usable(endpoint);
+                endpoint.gone_since = Some(now.wall);
+            }
+        }
+        for info in endpoints {
+            let index = matrix.intern(&info.name);
+            let before = self.endpoints.remove(&index);
+            let endpoint = Endpoint {
+                info,
+                gone_since: None,
+                lease: before.as_ref().and_then(|e| e.lease),
+                rests_until: before.as_ref().map_or(Mono(0), |e| e.rests_until),
+            };
+            changed |= usable(&endpoint) != before.as_ref().is_some_and(usable);
+            self.endpoints.insert(index, endpoint);
+        }
+        if let Some(member) = self.agents.get_mut(node) {
+            member.findings = findings;
+        }
+        matrix.touch();
+        // Findings and figures of an endpoint change all the time; who can be probed does not.
+        self.generation += u64::from(changed);
+        Ok(())
+    }
+}

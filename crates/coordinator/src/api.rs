@@ -1,0 +1,191 @@
+//! The routes of the coordinator's port, and the calls that only look.
+
+use crate::hub::Hub;
+use crate::{commands, metrics, page, socket, views};
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use rdmascope_expose::api::{HealthView, Problem, ReadyView, openapi};
+use rdmascope_localise::EndpointIndex;
+use rdmascope_model::Metric;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Bodies that are accepted, bytes: a pause request with 4,096 node names fits.
+pub(crate) const BODY_BYTES_MAX: usize = 256 * 1024;
+
+/// Everything that is served.
+pub(crate) fn router(hub: Arc<Hub>) -> Router {
+    Router::new()
+        .route("/", get(page::index))
+        .route("/app.js", get(page::script))
+        .route("/style.css", get(page::style))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics::all))
+        .route("/metrics/pairs", get(metrics::pairs))
+        .route("/api/v1/agent", get(socket::upgrade))
+        .route("/api/v1/openapi.json", get(document))
+        .route("/api/v1/status", get(status))
+        .route("/api/v1/nodes", get(nodes))
+        .route("/api/v1/endpoints", get(endpoints))
+        .route("/api/v1/matrix", get(matrix))
+        .route("/api/v1/pairs/{source}/{target}", get(pair))
+        .route("/api/v1/sweeps", get(sweeps).post(commands::start_sweep))
+        .route("/api/v1/sweeps/{id}", get(sweep))
+        .route("/api/v1/probes", post(commands::start_probe))
+        .route("/api/v1/probes/{id}", get(probe))
+        .route("/api/v1/pause", get(pause).post(commands::pause))
+        .route("/api/v1/resume", post(commands::resume))
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(unknown_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(hub)
+}
+
+/// A problem document as an answer.
+pub(crate) fn problem(problem: &Problem) -> Response {
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let body = serde_json::to_string(problem).unwrap_or_default();
+    (status, [(header::CONTENT_TYPE, Problem::CONTENT_TYPE)], body).into_response()
+}
+
+/// A JSON answer.
+pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
+    match serde_json::to_string(value) {
+        Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(error) => problem(&Problem::internal(error.to_string())),
+    }
+}
+
+async fn healthz() -> Response {
+    json(StatusCode::OK, &HealthView::ok(views::VERSION))
+}
+
+/// Ready as soon as it serves: its state is soft, and agents fill it.
+async fn readyz() -> Response {
+    json(StatusCode::OK, &ReadyView { ready: true, reason: None })
+}
+
+async fn document() -> Response {
+    json(StatusCode::OK, &openapi(views::VERSION))
+}
+
+async fn status(State(hub): State<Arc<Hub>>) -> Response {
+    json(StatusCode::OK, &hub.read(|state, now| views::status(state, now, hub.insecure)))
+}
+
+async fn nodes(State(hub): State<Arc<Hub>>) -> Response {
+    json(StatusCode::OK, &hub.read(|state, _| views::nodes(state)))
+}
+
+async fn endpoints(State(hub): State<Arc<Hub>>) -> Response {
+    json(StatusCode::OK, &hub.read(|state, _| views::endpoints(state)))
+}
+
+async fn pause(State(hub): State<Arc<Hub>>) -> Response {
+    json(StatusCode::OK, &hub.read(|state, _| views::pause(state)))
+}
+
+async fn sweeps(State(hub): State<Arc<Hub>>) -> Response {
+    json(StatusCode::OK, &hub.read(views::sweeps))
+}
+
+async fn sweep(State(hub): State<Arc<Hub>>, Path(id): Path<String>) -> Response {
+    let Ok(number) = id.parse::<u64>() else { return bad_number("sweep", &id) };
+    let found = hub.read(|state, now| {
+        state.sweep().filter(|sweep| sweep.id == number).map(|sweep| views::sweep(sweep, now, true))
+    });
+    match found {
+        Some(view) => json(StatusCode::OK, &view),
+        None => {
+            problem(&Problem::not_found(format!("no sweep {number}; GET /api/v1/sweeps lists what there is")))
+        }
+    }
+}
+
+async fn probe(State(hub): State<Arc<Hub>>, Path(id): Path<String>) -> Response {
+    let Ok(number) = id.parse::<u64>() else { return bad_number("probe", &id) };
+    let found = hub.read(|state, now| state.probe(number).map(|run| views::probe(state, number, run, now)));
+    match found {
+        Some(view) => json(StatusCode::OK, &view),
+        None => problem(&Problem::not_found(format!("no probe {number}; the last 64 are kept"))),
+    }
+}
+
+async fn pair(State(hub): State<Arc<Hub>>, Path((source, target)): Path<(String, String)>) -> Response {
+    let view = hub.read(|state, now| {
+        let source = state.find_endpoint(&source)?;
+        let target = state.find_endpoint(&target)?;
+        Ok((source, target, views::pair(state, source, target, now)))
+    });
+    match view {
+        Ok((EndpointIndex(source), EndpointIndex(target), _)) if source == target => {
+            problem(&Problem::bad_request("a pair needs two different endpoints"))
+        }
+        Ok((_, _, view)) => json(StatusCode::OK, &view),
+        Err(error) => commands::refused(&error),
+    }
+}
+
+#[derive(Deserialize)]
+struct MatrixQuery {
+    metric: Option<String>,
+    format: Option<String>,
+}
+
+async fn matrix(
+    State(hub): State<Arc<Hub>>,
+    Query(query): Query<MatrixQuery>,
+    headers: HeaderMap,
+) -> Response {
+    let metric = match query.metric.as_deref().unwrap_or("latency").parse::<Metric>() {
+        Ok(metric) => metric,
+        Err(unknown) => return problem(&Problem::bad_request(unknown.to_string())),
+    };
+    let format = query.format.as_deref().unwrap_or("json");
+    let content_type = match format {
+        "json" => "application/json",
+        "csv" => "text/csv; charset=utf-8",
+        "bin" => "application/octet-stream",
+        other => {
+            let other: String = other.chars().take(40).collect();
+            return problem(&Problem::bad_request(format!("no format '{other}'; there are: json, csv, bin")));
+        }
+    };
+    hub.read(|state, now| {
+        // Time is in it too: a cell that turns stale changes the answer, and nothing else tells of it.
+        let tens_of_seconds = now.wall.0 / 10_000;
+        let etag = format!("\"{metric}-{}-{}-{tens_of_seconds}\"", state.epoch(), state.matrix().revision());
+        if headers.get(header::IF_NONE_MATCH).is_some_and(|have| have.as_bytes() == etag.as_bytes()) {
+            return (StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response();
+        }
+        let body = views::with_matrix(state, metric, now, |matrix| match format {
+            "csv" => Ok(matrix.csv().into_bytes()),
+            "bin" => Ok(matrix.bin()),
+            _ => matrix.json().map(String::into_bytes),
+        });
+        match body {
+            Ok(body) => {
+                let headers = [(header::CONTENT_TYPE, content_type.to_owned()), (header::ETAG, etag)];
+                (headers, body).into_response()
+            }
+            Err(error) => problem(&Problem::internal(error.to_string())),
+        }
+    })
+}
+
+fn bad_number(what: &str, text: &str) -> Response {
+    let text: String = text.chars().take(40).collect();
+    problem(&Problem::bad_request(format!("'{text}' is not the number of a {what}")))
+}
+
+async fn unknown_path() -> Response {
+    problem(&Problem::not_found("no such path; /api/v1/openapi.json lists what there is"))
+}
+
+async fn unknown_method() -> Response {
+    problem(&Problem::method_not_allowed("/api/v1/openapi.json lists paths and methods"))
+}

@@ -1,0 +1,132 @@
+//! The calls that change something or put load on the cluster: they need the token where there is one.
+
+use crate::api::{BODY_BYTES_MAX, json, problem};
+use crate::hub::Hub;
+use crate::views;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use rdmascope_control::coordinator::CommandError;
+use rdmascope_expose::api::{PauseRequest, ProbeRequest, Problem, SweepRequest};
+use rdmascope_link::PauseFlags;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use tracing::info;
+
+/// The bearer token of a request.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get(header::AUTHORIZATION)?.as_bytes().strip_prefix(b"Bearer ")
+}
+
+/// What a refused command answers.
+pub(crate) fn refused(error: &CommandError) -> Response {
+    problem(&match error {
+        CommandError::UnknownEndpoint(text) | CommandError::UnknownNode(text) => {
+            Problem::not_found(text.as_str())
+        }
+        CommandError::Conflict(text) => Problem::conflict(text.as_str()),
+    })
+}
+
+/// Checks the token and reads the body; an empty body is the default request.
+fn request<T: DeserializeOwned>(
+    hub: &Hub,
+    headers: &HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<T, Box<Problem>> {
+    if !hub.admits(bearer(headers)) {
+        return Err(Box::new(Problem::unauthorized()));
+    }
+    let body = body.map_err(|_| Box::new(Problem::too_large(BODY_BYTES_MAX as u64)))?;
+    let body: &[u8] = if body.is_empty() { b"{}" } else { &body };
+    serde_json::from_slice(body).map_err(|error| Box::new(Problem::bad_request(error.to_string())))
+}
+
+/// `POST /api/v1/sweeps`.
+pub(crate) async fn start_sweep(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let request: SweepRequest = match request(&hub, &headers, body) {
+        Ok(request) => request,
+        Err(wrong) => return problem(&wrong),
+    };
+    let started = hub.write(|state, now| {
+        let id = state.start_sweep(request.metric.metrics(), request.drained, now)?;
+        Ok((id, state.sweep().map(|sweep| views::sweep(sweep, now, true))))
+    });
+    match started {
+        Ok((id, view)) => {
+            info!(sweep = id, metric = request.metric.as_str(), drained = request.drained, "sweep begins");
+            json(StatusCode::ACCEPTED, &view)
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// `POST /api/v1/probes`.
+pub(crate) async fn start_probe(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let request: ProbeRequest = match request(&hub, &headers, body) {
+        Ok(request) => request,
+        Err(wrong) => return problem(&wrong),
+    };
+    let started = hub.write(|state, now| {
+        let (source, target) = (request.source.as_str(), request.target.as_str());
+        let id = state.start_probe(source, target, request.metric.metrics(), request.drained, now)?;
+        Ok((id, state.probe(id).map(|run| views::probe(state, id, run, now))))
+    });
+    match started {
+        Ok((id, view)) => {
+            info!(probe = id, source = request.source, target = request.target, "probe begins");
+            json(StatusCode::ACCEPTED, &view)
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// `POST /api/v1/pause`.
+pub(crate) async fn pause(
+    hub: State<Arc<Hub>>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    set_pause(&hub, &headers, body, true)
+}
+
+/// `POST /api/v1/resume`.
+pub(crate) async fn resume(
+    hub: State<Arc<Hub>>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    set_pause(&hub, &headers, body, false)
+}
+
+fn set_pause(hub: &Hub, headers: &HeaderMap, body: Result<Bytes, BytesRejection>, on: bool) -> Response {
+    let request: PauseRequest = match request(hub, headers, body) {
+        Ok(request) => request,
+        Err(wrong) => return problem(&wrong),
+    };
+    let change = |flags: &mut PauseFlags| match (request.bandwidth_only, on) {
+        (true, _) => flags.bandwidth = on,
+        (false, true) => flags.all = true,
+        (false, false) => *flags = PauseFlags::default(),
+    };
+    let view = hub.write(|state, now| {
+        state.set_pause(request.nodes.as_deref(), change, now).map(|()| views::pause(state))
+    });
+    match view {
+        Ok(view) => {
+            info!(nodes = ?request.nodes, bandwidth_only = request.bandwidth_only, paused = on, "pause changed");
+            json(StatusCode::OK, &view)
+        }
+        Err(error) => refused(&error),
+    }
+}

@@ -1,0 +1,187 @@
+//! The one place that holds the coordinator's state and its connections.
+
+use prometheus::Registry;
+use rdmascope_config::Token;
+use rdmascope_control::coordinator::{Action, ConnectionId, Coordinator, Event, Probed, Settings};
+use rdmascope_expose::metrics::CoordinatorOwn;
+use rdmascope_host::Clock;
+use rdmascope_link::ToCoordinator;
+use rdmascope_model::Now;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+use tracing::{debug, info, warn};
+
+/// Frames that wait for one agent; an agent that lets so many pile up does not read, and its connection is closed.
+/// A full address book of 4,096 endpoints is 21 frames.
+pub(crate) const FRAMES_QUEUED_MAX: usize = 256;
+
+/// What a connection's task is told.
+#[derive(Debug)]
+pub(crate) enum Outgoing {
+    /// One encoded frame.
+    Frame(Vec<u8>),
+    /// Send what is before it, then close.
+    Close,
+}
+
+/// State, connections and what both need.
+pub(crate) struct Hub {
+    inner: Mutex<Inner>,
+    /// Told whenever the next wake-up may have changed.
+    changed: Notify,
+    clock: Clock,
+    token: Option<Token>,
+    pub(crate) insecure: bool,
+    pub(crate) pairs_max: u32,
+    pub(crate) own: CoordinatorOwn,
+    pub(crate) registry: Registry,
+}
+
+struct Inner {
+    state: Coordinator,
+    connections: BTreeMap<ConnectionId, mpsc::Sender<Outgoing>>,
+    connections_made: u64,
+}
+
+impl Hub {
+    pub(crate) fn new(
+        settings: Settings,
+        epoch: u64,
+        clock: Clock,
+        token: Option<Token>,
+        insecure: bool,
+        pairs_max: u32,
+    ) -> prometheus::Result<Self> {
+        let registry = Registry::new();
+        let own = CoordinatorOwn::new(&registry)?;
+        let inner = Inner {
+            state: Coordinator::new(settings, epoch),
+            connections: BTreeMap::new(),
+            connections_made: 0,
+        };
+        let inner = Mutex::new(inner);
+        Ok(Self { inner, changed: Notify::new(), clock, token, insecure, pairs_max, own, registry })
+    }
+
+    /// Whether a request may write or be an agent: `shown` is its bearer token.
+    pub(crate) fn admits(&self, shown: Option<&[u8]>) -> bool {
+        match (&self.token, shown) {
+            (None, _) => true,
+            (Some(token), Some(shown)) => token.matches(shown),
+            (Some(_), None) => false,
+        }
+    }
+
+    /// Looks at the state.
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&Coordinator, Now) -> T) -> T {
+        look(&self.lock().state, self.clock.now())
+    }
+
+    /// Changes the state and does what comes of it.
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Coordinator, Now) -> T) -> T {
+        let mut inner = self.lock();
+        let result = change(&mut inner.state, self.clock.now());
+        self.act(&mut inner);
+        drop(inner);
+        self.changed.notify_one();
+        result
+    }
+
+    /// A new connection, not yet known to be an agent, and the queue of what is to be sent on it.
+    pub(crate) fn connect(&self) -> (ConnectionId, mpsc::Receiver<Outgoing>) {
+        let (sender, receiver) = mpsc::channel(FRAMES_QUEUED_MAX);
+        let mut inner = self.lock();
+        inner.connections_made += 1;
+        let id = ConnectionId(inner.connections_made);
+        inner.connections.insert(id, sender);
+        (id, receiver)
+    }
+
+    /// An agent said something.
+    pub(crate) fn frame(&self, connection: ConnectionId, frame: ToCoordinator) {
+        if let ToCoordinator::Hello(hello) = &frame {
+            info!(node = hello.node, version = hello.agent_version, "agent says hello");
+        }
+        self.write(|state, now| state.handle(Event::Frame(connection, frame), now));
+    }
+
+    /// A connection ended, whoever ended it.
+    pub(crate) fn disconnect(&self, connection: ConnectionId) {
+        self.lock().connections.remove(&connection);
+        self.write(|state, now| state.handle(Event::Closed(connection), now));
+    }
+
+    /// How full the fullest queue to an agent is.
+    pub(crate) fn fullest_queue(&self) -> usize {
+        let inner = self.lock();
+        inner.connections.values().map(|c| FRAMES_QUEUED_MAX - c.capacity()).max().unwrap_or(0)
+    }
+
+    /// Ends every connection, so that agents look for the next coordinator at once.
+    pub(crate) fn close_all(&self) {
+        for connection in self.lock().connections.values() {
+            // A full queue ends with the process anyway.
+            let _ = connection.try_send(Outgoing::Close);
+        }
+    }
+
+    /// Ticks the state when it asks for it.
+    pub(crate) async fn tick_forever(self: Arc<Self>) {
+        /// Without any deadline the state is looked at from time to time all the same.
+        const LONGEST: Duration = Duration::from_secs(60);
+        loop {
+            let wait = self.read(|state, now| state.next_wakeup().map(|at| at.since(now.mono)));
+            let wait = wait.unwrap_or(LONGEST).min(LONGEST);
+            tokio::select! {
+                () = tokio::time::sleep(wait) => self.write(|state, now| state.handle(Event::Tick, now)),
+                () = self.changed.notified() => {}
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic while the lock was held left a state that is at worst incomplete; serving goes on.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn act(&self, inner: &mut Inner) {
+        while let Some(action) = inner.state.poll_action() {
+            match action {
+                Action::Send(to, frame) => inner.send(to, Outgoing::Frame(frame.encode())),
+                Action::Close(connection, why) => {
+                    info!(connection = connection.0, why, "connection is closed");
+                    inner.send(connection, Outgoing::Close);
+                }
+                Action::Probed(probed) => self.count(probed),
+            }
+        }
+    }
+
+    fn count(&self, probed: Probed) {
+        match probed {
+            Probed::Latency(p50_ns) => self.own.latency_measured(p50_ns),
+            Probed::Bandwidth(average_bps, rate_bps) => self.own.bandwidth_measured(average_bps, rate_bps),
+            Probed::Failed(metric, cause) => self.own.failed(metric, cause),
+            Probed::Excluded(metric) => self.own.excluded(metric),
+        }
+    }
+}
+
+impl Inner {
+    fn send(&mut self, to: ConnectionId, outgoing: Outgoing) {
+        let Some(sender) = self.connections.get(&to) else {
+            debug!(connection = to.0, "nothing is sent on a connection that is gone");
+            return;
+        };
+        if sender.try_send(outgoing).is_err() {
+            warn!(
+                connection = to.0,
+                "an agent does not read its {FRAMES_QUEUED_MAX} waiting frames; it is disconnected"
+            );
+            // Dropping the sender ends the connection's task, which reports the end.
+            self.connections.remove(&to);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The daemon that schedules probes and serves the matrix: it wires the pure state to sockets, time and HTTP.
+//!
+//! One thread. Everything that happens goes through [`Hub`], which holds the state behind one lock and hands its actions
+//! to the connections' bounded queues; one task ticks when the state says so.
+
+mod api;
+mod commands;
+mod hub;
+mod metrics;
+mod page;
+mod socket;
+mod views;
+
+use hub::Hub;
+use rdmascope_config::{CoordinatorConfig, Exposed, Token, TokenError};
+use rdmascope_control::coordinator::Settings;
+use rdmascope_host::Clock;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tracing::info;
+
+/// Why a coordinator could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Other machines could reach it without a token.
+    #[error(transparent)]
+    Exposed(#[from] Exposed),
+    /// There is no usable token.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The port cannot be had.
+    #[error(
+        "cannot listen on {address}: is another coordinator running? choose another address with --listen"
+    )]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A metric's name is taken twice.
+    #[error("the metrics cannot be set up")]
+    Metrics(#[from] prometheus::Error),
+    /// The server stopped.
+    #[error("the HTTP server stopped")]
+    Serve(#[source] std::io::Error),
+}
+
+/// Runs a coordinator until `shutdown` is ready. `started` is told the address, with the port that was chosen.
+///
+/// # Errors
+/// It cannot start, or its server fails.
+pub async fn run(
+    config: &CoordinatorConfig,
+    started: impl FnOnce(SocketAddr),
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Error> {
+    config.exposure()?;
+    let token = config.token_file.as_deref().map(Token::read).transpose()?;
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .map_err(|source| Error::Listen { address: config.listen, source })?;
+    let address = listener.local_addr().map_err(Error::Serve)?;
+    let clock = Clock::new();
+    // Wall time in milliseconds grows from one coordinator to the next, also over a lost disk.
+    let epoch = clock.now().wall.0;
+    let settings = Settings {
+        pings_per_second: config.mesh.pings_per_second,
+        coverage: config.sweep.coverage,
+        pause: config.sweep.pause,
+    };
+    let insecure = token.is_none() && !address.ip().to_canonical().is_loopback();
+    let hub = Arc::new(Hub::new(settings, epoch, clock, token, insecure, config.metrics.pairs_max)?);
+    info!(%address, epoch, insecure, "coordinator listens");
+    let ticker = tokio::spawn(Arc::clone(&hub).tick_forever());
+    started(address);
+    let served = axum::serve(listener, api::router(Arc::clone(&hub))).with_graceful_shutdown(async move {
+        shutdown.await;
+        info!("coordinator stops");
+        hub.close_all();
+    });
+    let result = served.await.map_err(Error::Serve);
+    ticker.abort();
+    result
+}

@@ -1,0 +1,305 @@
+//! From the state's words to what the API shows.
+
+use rdmascope_control::coordinator::{Coordinator, Endpoint, ProbeRun, Sweep};
+use rdmascope_expose::api::{
+    BandwidthFigures, CellState as Shown, CellView, EndpointList, EndpointView, LatencyFigures, Matrix,
+    MatrixCell, MatrixHead, MetricChoice, NodeList, NodePause, NodeView, PairView, PauseLevel, PauseView,
+    ProbeState, ProbeStep, ProbeView, StatusView, SweepKind, SweepList, SweepPlan, SweepState, SweepView,
+};
+use rdmascope_link::PauseFlags;
+use rdmascope_localise::{Cell, CellState, EndpointIndex, Measured, median};
+use rdmascope_model::{Metric, Now, Wall};
+
+/// Version of this program.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How a metric is measured, as the API names it.
+pub(crate) fn method(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Latency => "rc_half_rtt",
+        Metric::Bandwidth => "rc_write",
+    }
+}
+
+/// All figures come from the host's clock so far.
+pub(crate) const CLOCK: &str = "sw";
+
+/// The API's word for a cell's state.
+pub(crate) fn shown(state: CellState) -> Shown {
+    match state {
+        CellState::Fresh => Shown::Fresh,
+        CellState::Stale => Shown::Stale,
+        CellState::Never => Shown::Never,
+        CellState::Failed => Shown::Failed,
+        CellState::Excluded => Shown::Excluded,
+    }
+}
+
+/// The API's word for pause flags.
+pub(crate) fn level(flags: PauseFlags) -> PauseLevel {
+    match flags {
+        PauseFlags { all: true, .. } => PauseLevel::All,
+        PauseFlags { bandwidth: true, .. } => PauseLevel::Bandwidth,
+        PauseFlags { .. } => PauseLevel::None,
+    }
+}
+
+pub(crate) fn status(state: &Coordinator, now: Now, insecure: bool) -> StatusView {
+    let requested = state.sweep().map(|s| sweep(s, now, true));
+    let background = state.background_sweep().map(|s| sweep(s, now, false));
+    let running = requested.clone().filter(|s| s.state == SweepState::Running);
+    StatusView {
+        version: VERSION.to_owned(),
+        epoch: state.epoch(),
+        insecure,
+        paused: pause(state),
+        nodes: state.members().agents().count() as u64,
+        nodes_connected: state.members().connected() as u64,
+        endpoints: state.matrix().len() as u64,
+        endpoints_usable: state.members().endpoints().filter(|(_, e)| usable(state, e)).count() as u64,
+        sweep: running.or(background).or(requested),
+    }
+}
+
+/// Present, in order, and its agent connected.
+pub(crate) fn usable(state: &Coordinator, endpoint: &Endpoint) -> bool {
+    let connected = state.members().agent(&endpoint.info.name.node).is_some_and(|m| m.connection.is_some());
+    connected && endpoint.gone_since.is_none() && endpoint.info.unusable.is_none()
+}
+
+/// Since when an endpoint is away: its agent no longer reports it, or is not connected.
+fn gone_since(state: &Coordinator, endpoint: &Endpoint) -> Option<Wall> {
+    let agent = state.members().agent(&endpoint.info.name.node);
+    let agent_gone = agent.filter(|m| m.connection.is_none()).map(|m| m.last_seen);
+    endpoint.gone_since.or(agent_gone)
+}
+
+pub(crate) fn nodes(state: &Coordinator) -> NodeList {
+    let nodes = state.members().agents().map(|(name, member)| {
+        let own = state.members().endpoints().filter(|(_, e)| e.info.name.node == name);
+        NodeView {
+            name: name.to_owned(),
+            connected: member.connection.is_some(),
+            last_seen: Some(member.last_seen.to_string()),
+            agent_version: Some(member.version.clone()),
+            endpoints: own.map(|(_, e)| e.info.name.to_string()).collect(),
+            paused: level(member.paused),
+            worst_finding: None,
+        }
+        .with_findings(member.findings.iter().map(|f| f.status))
+    });
+    NodeList { nodes: nodes.collect() }
+}
+
+pub(crate) fn endpoints(state: &Coordinator) -> EndpointList {
+    let mut endpoints: Vec<_> =
+        state.members().endpoints().map(|(_, e)| EndpointView::new(&e.info, gone_since(state, e))).collect();
+    endpoints.sort_by(|a, b| a.name.cmp(&b.name));
+    EndpointList { endpoints }
+}
+
+pub(crate) fn pause(state: &Coordinator) -> PauseView {
+    let nodes = state.members().agents().filter_map(|(node, member)| {
+        let cluster = state.paused();
+        // What the agent reports and nobody ordered comes from its own file.
+        let local_file = (member.paused.all && !member.operator_pause.all && !cluster.all)
+            || (member.paused.bandwidth && !member.operator_pause.bandwidth && !cluster.bandwidth);
+        let own = if local_file { member.paused } else { member.operator_pause };
+        let level = level(own);
+        (level != PauseLevel::None).then(|| NodePause { node: node.to_owned(), level, local_file })
+    });
+    PauseView { cluster: level(state.paused()), nodes: nodes.collect() }
+}
+
+pub(crate) fn sweeps(state: &Coordinator, now: Now) -> SweepList {
+    let requested = state.sweep().map(|s| sweep(s, now, true));
+    let continuous = state.background_sweep().map(|s| sweep(s, now, false));
+    SweepList { sweeps: requested.into_iter().chain(continuous).collect() }
+}
+
+pub(crate) fn sweep(sweep: &Sweep, now: Now, requested: bool) -> SweepView {
+    let endpoints = sweep.endpoints as u64;
+    let metric = match sweep.metrics[..] {
+        [Metric::Latency] => MetricChoice::Latency,
+        [Metric::Bandwidth] => MetricChoice::Bandwidth,
+        _ => MetricChoice::All,
+    };
+    let took = sweep.finished_at.unwrap_or(now.wall).since(sweep.started_at).as_secs_f64();
+    let (total, done) = (sweep.total as f64, sweep.done as f64);
+    let estimate = (sweep.done > 0).then(|| took * total / done);
+    let rounds = (endpoints + endpoints % 2).saturating_sub(1);
+    SweepView {
+        id: sweep.id,
+        kind: if requested { SweepKind::Requested } else { SweepKind::Continuous },
+        metric,
+        drained: sweep.drained,
+        state: if sweep.finished_at.is_some() { SweepState::Done } else { SweepState::Running },
+        total: sweep.total as u64,
+        done: sweep.done as u64,
+        failed: sweep.failed as u64,
+        excluded: sweep.excluded as u64,
+        started_at: sweep.started_at.to_string(),
+        finished_at: sweep.finished_at.map(|at| at.to_string()),
+        seconds_left: estimate.filter(|_| sweep.finished_at.is_none()).map(|e| (e - took).max(0.0)),
+        plan: SweepPlan {
+            pairs: endpoints * endpoints.saturating_sub(1),
+            rounds: rounds * sweep.metrics.len() as u64,
+            bytes: sweep.bytes_max,
+            seconds: estimate.unwrap_or(0.0),
+        },
+    }
+}
+
+pub(crate) fn probe(state: &Coordinator, id: u64, run: &ProbeRun, now: Now) -> ProbeView {
+    let over = run.left == 0;
+    let cells: Vec<_> =
+        run.metrics.iter().map(|&metric| state.matrix().cell(metric, run.source, run.target)).collect();
+    let failure = cells.iter().find_map(|cell| match cell {
+        Cell::Failed { failure, .. } if over => Some(failure),
+        _ => None,
+    });
+    let excluded = cells.iter().find_map(|cell| match cell {
+        Cell::Excluded { why, .. } if over => Some(why.as_str().to_owned()),
+        _ => None,
+    });
+    let progress = match (over, failure, &excluded, run.steps.is_empty()) {
+        (true, Some(_), _, _) => ProbeState::Failed,
+        (true, None, Some(_), _) => ProbeState::Excluded,
+        (true, None, None, _) => ProbeState::Done,
+        (false, _, _, true) => ProbeState::Waiting,
+        (false, _, _, false) => ProbeState::Running,
+    };
+    let metric = match run.metrics[..] {
+        [Metric::Latency] => MetricChoice::Latency,
+        [Metric::Bandwidth] => MetricChoice::Bandwidth,
+        _ => MetricChoice::All,
+    };
+    ProbeView {
+        id,
+        source: state.matrix().name(run.source).to_string(),
+        target: state.matrix().name(run.target).to_string(),
+        metric,
+        state: progress,
+        steps: run
+            .steps
+            .iter()
+            .map(|step| ProbeStep {
+                at_ms: step.at_ms,
+                side: step.side.as_str().to_owned(),
+                step: step.step.as_str().to_owned(),
+                text: step.text.clone(),
+            })
+            .collect(),
+        pair: over.then(|| pair(state, run.source, run.target, now)),
+        failure: failure.map(rdmascope_expose::api::FailureView::new),
+        excluded,
+    }
+}
+
+pub(crate) fn pair(state: &Coordinator, source: EndpointIndex, target: EndpointIndex, now: Now) -> PairView {
+    let name = |index| state.matrix().name(index).to_string();
+    PairView {
+        source: name(source),
+        target: name(target),
+        latency: cell(state, Metric::Latency, source, target, now, |measured| match measured {
+            Measured::Latency(stats, _) => LatencyFigures::from(stats).into(),
+            Measured::Bandwidth(..) => None,
+        }),
+        bandwidth: cell(state, Metric::Bandwidth, source, target, now, |measured| match measured {
+            Measured::Bandwidth(stats, _) => BandwidthFigures::from(stats).into(),
+            Measured::Latency(..) => None,
+        }),
+    }
+}
+
+fn cell<F>(
+    state: &Coordinator,
+    metric: Metric,
+    source: EndpointIndex,
+    target: EndpointIndex,
+    now: Now,
+    figures: impl FnOnce(&Measured) -> Option<F>,
+) -> CellView<F> {
+    let cell = state.matrix().cell(metric, source, target);
+    let stale = cell.state(now.wall, state.fresh_for()) == CellState::Stale;
+    match cell {
+        Cell::Never => CellView::never(),
+        Cell::Failed { at, failure } => CellView::failed(&failure, method(metric), at, now.wall),
+        Cell::Excluded { at, why } => CellView::excluded(why, Some(at), now.wall),
+        Cell::Known { at, measured } => {
+            let (Measured::Latency(_, delta) | Measured::Bandwidth(_, delta)) = &measured;
+            let ratio = fresh_median(state, metric, now).filter(|&m| m > 0);
+            let ratio = ratio.map(|median| measured.headline() as f64 / median as f64);
+            match figures(&measured) {
+                Some(figures) => {
+                    CellView::measured(figures, *delta, method(metric), stale, at, now.wall).with_ratio(ratio)
+                }
+                None => CellView::never(),
+            }
+        }
+    }
+}
+
+/// Median of the headlines of all fresh cells of a metric.
+pub(crate) fn fresh_median(state: &Coordinator, metric: Metric, now: Now) -> Option<u64> {
+    let matrix = state.matrix();
+    let fresh_for = state.fresh_for();
+    let indices: Vec<_> = matrix.endpoints().map(|(_, index)| index).collect();
+    let mut values = Vec::new();
+    for &source in &indices {
+        for &target in &indices {
+            if source == target {
+                continue;
+            }
+            let cell = matrix.cell(metric, source, target);
+            if let (CellState::Fresh, Cell::Known { measured, .. }) = (cell.state(now.wall, fresh_for), &cell)
+            {
+                values.push(measured.headline());
+            }
+        }
+    }
+    median(&mut values)
+}
+
+/// Lends the matrix of a metric, in the order of endpoint names, to `use_it`.
+pub(crate) fn with_matrix<T>(
+    state: &Coordinator,
+    metric: Metric,
+    now: Now,
+    use_it: impl FnOnce(&Matrix<'_>) -> T,
+) -> T {
+    let matrix = state.matrix();
+    let fresh_for = state.fresh_for();
+    let (names, indices): (Vec<_>, Vec<_>) =
+        matrix.endpoints().map(|(name, index)| (name.to_string(), index)).unzip();
+    let head = MatrixHead {
+        metric,
+        method: method(metric),
+        clock: CLOCK,
+        revision: matrix.revision(),
+        generated_at: now.wall,
+        coverage_seconds: state.coverage().map(|c| c.as_secs_f64()),
+        stale_after_seconds: fresh_for.as_secs_f64(),
+        median: fresh_median(state, metric, now),
+        endpoints: names,
+    };
+    let cells = |row: usize, column: usize| {
+        let (source, target) = (indices[row], indices[column]);
+        let cell = matrix.cell(metric, source, target);
+        let shown_state = shown(cell.state(now.wall, fresh_for));
+        let bare = MatrixCell { state: shown_state, at: cell.at(), ..MatrixCell::NEVER };
+        match &cell {
+            Cell::Never => MatrixCell::NEVER,
+            Cell::Failed { .. } => MatrixCell { failure: matrix.failure(metric, source, target), ..bare },
+            Cell::Excluded { why, .. } => MatrixCell { exclusion: Some(*why), ..bare },
+            Cell::Known { measured, .. } => {
+                let p99_ns = match measured {
+                    Measured::Latency(stats, _) => stats.p99_ns,
+                    Measured::Bandwidth(..) => None,
+                };
+                MatrixCell { value: Some(measured.headline()), p99_ns, ..bare }
+            }
+        }
+    };
+    use_it(&Matrix { head: &head, cells: &cells })
+}

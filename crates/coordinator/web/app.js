@@ -1,0 +1,434 @@
+// Draws the matrix and shows what is known of a pair; everything comes from the coordinator's public API.
+"use strict";
+
+const REFRESH_MS = 5000;
+const FAILED_SHOWN_MAX = 200;
+const LABEL_FONT = "12px system-ui, sans-serif";
+// Cividis (Nuñez, Anderson, Renslow 2018): its lightness rises evenly for every kind of colour vision.
+const RAMP = [[0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 113, 115], [138, 134, 120], [165, 156, 116],
+  [195, 179, 105], [225, 204, 85], [254, 232, 56]];
+const STATES = { f: "fresh", s: "stale", n: "never measured", x: "failed", e: "not probed" };
+
+const byId = (id) => document.getElementById(id);
+const state = { metric: "latency", matrix: null, etags: {}, bodies: {}, cursor: null, chosen: null, layout: null };
+
+function element(tag, text, className) {
+  const made = document.createElement(tag);
+  if (text !== undefined) made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+function latencyText(ns) {
+  if (ns === null || ns === undefined) return "–";
+  if (ns < 1e3) return `${ns} ns`;
+  if (ns < 1e6) return `${(ns / 1e3).toPrecision(3)} µs`;
+  return ns < 1e9 ? `${(ns / 1e6).toPrecision(3)} ms` : `${(ns / 1e9).toPrecision(3)} s`;
+}
+
+function bandwidthText(bits) {
+  if (bits === null || bits === undefined) return "–";
+  if (bits < 1e6) return `${(bits / 1e3).toPrecision(3)} kb/s`;
+  return bits < 1e9 ? `${(bits / 1e6).toPrecision(3)} Mb/s` : `${(bits / 1e9).toPrecision(3)} Gb/s`;
+}
+
+const valueText = (value) => (state.metric === "latency" ? latencyText(value) : bandwidthText(value));
+
+function ageText(seconds) {
+  if (seconds === null || seconds === undefined) return "never";
+  if (seconds < 120) return `${Math.round(seconds)} s ago`;
+  return seconds < 7200 ? `${Math.round(seconds / 60)} min ago` : `${Math.round(seconds / 3600)} h ago`;
+}
+
+// ---- the matrix -----------------------------------------------------------------------------------------------------
+
+const values = (matrix) => matrix.p50_ns ?? matrix.average_bits_per_second;
+
+// The range of the fresh values, on a logarithmic scale; one outlier still gets its own end of it.
+function scaleOf(matrix) {
+  let low = Infinity, high = 0;
+  values(matrix).forEach((row, source) => row.forEach((value, target) => {
+    if (value === null || matrix.state[source][target] !== "f") return;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }));
+  if (high === 0) return null;
+  // A range below a factor of two would paint noise in full contrast.
+  if (high < low * 2) {
+    const middle = Math.sqrt(low * high);
+    low = Math.min(low, middle / Math.SQRT2);
+    high = Math.max(high, middle * Math.SQRT2);
+  }
+  return { low, high, of: (value) => Math.min(1, Math.max(0, Math.log(value / low) / Math.log(high / low))) };
+}
+
+function rampColour(share) {
+  const at = share * (RAMP.length - 1), base = Math.min(RAMP.length - 2, Math.floor(at)), part = at - base;
+  return RAMP[base].map((from, i) => Math.round(from + (RAMP[base + 1][i] - from) * part));
+}
+
+// Steps made once: making the text of a colour for each cell costs more than painting it.
+const SHADES = Array.from({ length: 128 }, (_, i) => {
+  const rgb = rampColour(i / 127), light = 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2] > 130;
+  return { fill: `rgb(${rgb.join(" ")})`, ink: light ? "#16181d" : "#ffffff" };
+});
+const shadeOf = (share) => SHADES[Math.round(share * (SHADES.length - 1))];
+
+function theme() {
+  const style = getComputedStyle(document.documentElement);
+  const read = (name) => style.getPropertyValue(name).trim();
+  return Object.fromEntries(["ground", "panel", "ink", "quiet", "line", "bad"].map((name) => [name, read(`--${name}`)]));
+}
+
+function hatch(pen, x, y, size, colour, gap) {
+  pen.save();
+  pen.beginPath(); pen.rect(x, y, size, size); pen.clip();
+  pen.strokeStyle = colour; pen.lineWidth = Math.max(1, size / 24); pen.beginPath();
+  for (let at = -size; at < size; at += gap) { pen.moveTo(x + at, y + size); pen.lineTo(x + at + size, y); }
+  pen.stroke(); pen.restore();
+}
+
+// Every state has a shape of its own besides its colour.
+function drawCell(pen, colours, letter, shade, text, x, y, size) {
+  const edge = size > 8 ? 1 : 0, inner = size - edge;
+  const middle = [x + inner / 2, y + inner / 2];
+  if (letter === "f" || letter === "s") {
+    pen.fillStyle = shade ? shade.fill : colours.panel;
+    pen.fillRect(x, y, inner, inner);
+    if (letter === "s") hatch(pen, x, y, inner, shade ? shade.ink : colours.ink, Math.max(4, inner / 5));
+    if (text && letter === "f") {
+      pen.fillStyle = shade ? shade.ink : colours.ink;
+      pen.fillText(text, ...middle);
+    }
+  } else if (letter === "x") {
+    pen.fillStyle = colours.bad; pen.fillRect(x, y, inner, inner);
+    const pad = inner * 0.25;
+    pen.strokeStyle = colours.ground; pen.lineWidth = Math.max(1, inner / 12); pen.beginPath();
+    pen.moveTo(x + pad, y + pad); pen.lineTo(x + inner - pad, y + inner - pad);
+    pen.moveTo(x + inner - pad, y + pad); pen.lineTo(x + pad, y + inner - pad); pen.stroke();
+  } else if (letter === "e") {
+    pen.fillStyle = colours.panel; pen.fillRect(x, y, inner, inner);
+    pen.strokeStyle = colours.quiet; pen.lineWidth = Math.max(1, inner / 12); pen.beginPath();
+    pen.moveTo(x + inner * 0.25, middle[1]); pen.lineTo(x + inner * 0.75, middle[1]); pen.stroke();
+  } else if (letter === "n" && size > 4) {
+    pen.strokeStyle = colours.line; pen.lineWidth = 1; pen.strokeRect(x + 0.5, y + 0.5, inner - 1, inner - 1);
+    pen.fillStyle = colours.quiet; pen.beginPath(); pen.arc(...middle, Math.max(1, inner / 12), 0, 2 * Math.PI); pen.fill();
+  }
+}
+
+function prepare(canvas, width, height) {
+  const scale = window.devicePixelRatio || 1;
+  canvas.width = Math.round(width * scale); canvas.height = Math.round(height * scale);
+  canvas.style.width = `${width}px`; canvas.style.height = `${height}px`;
+  const pen = canvas.getContext("2d");
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  return pen;
+}
+
+function layoutOf(count, names, room) {
+  const pen = byId("matrix").getContext("2d");
+  pen.font = LABEL_FONT;
+  const longest = Math.ceil(Math.max(...names.map((name) => pen.measureText(name).width)));
+  const size = Math.max(3, Math.min(72, Math.floor((room - longest - 24) / count)));
+  const labels = size >= 14;
+  return { size, labels, left: labels ? longest + 14 : 4, top: labels ? Math.min(longest, 200) + 14 : 4 };
+}
+
+function draw() {
+  const matrix = state.matrix, count = matrix.endpoints.length, colours = theme();
+  byId("scroll").hidden = count === 0;
+  if (count === 0) return;
+  const layout = state.layout = layoutOf(count, matrix.endpoints, byId("map").clientWidth);
+  const { size, labels, left, top } = layout;
+  const pen = prepare(byId("matrix"), left + count * size + 6, top + count * size + 6);
+  if (labels) {
+    pen.font = LABEL_FONT; pen.fillStyle = colours.ink; pen.textBaseline = "middle";
+    matrix.endpoints.forEach((name, i) => {
+      pen.textAlign = "right";
+      pen.fillText(name, left - 8, top + (i + 0.5) * size);
+      pen.save();
+      pen.translate(left + (i + 0.5) * size, top - 8);
+      pen.rotate(-Math.PI / 2);
+      pen.textAlign = "left";
+      pen.fillText(name, 0, 0);
+      pen.restore();
+    });
+  }
+  pen.font = LABEL_FONT; pen.textAlign = "center"; pen.textBaseline = "middle";
+  const scale = scaleOf(matrix), cells = values(matrix);
+  for (let source = 0; source < count; source++) {
+    for (let target = 0; target < count; target++) {
+      const value = cells[source][target];
+      const shade = value !== null && scale ? shadeOf(scale.of(value)) : null;
+      const text = size >= 56 ? valueText(value) : "";
+      drawCell(pen, colours, matrix.state[source][target], shade, text, left + target * size, top + source * size, size);
+    }
+  }
+  placeFrames();
+  drawLegend(scale, colours);
+}
+
+// The frames lie above the canvas, so that pointing at a cell of a large matrix does not draw all of it again.
+function placeFrames() {
+  for (const [id, cell] of [["cursor", state.cursor], ["chosen", state.chosen]]) {
+    const frame = byId(id), at = cell && indexOf(cell);
+    frame.hidden = !at;
+    if (!at) continue;
+    const { size, left, top } = state.layout;
+    frame.style.left = `${left + at[1] * size - 2}px`;
+    frame.style.top = `${top + at[0] * size - 2}px`;
+    frame.style.width = frame.style.height = `${size + 3}px`;
+  }
+}
+
+function drawLegend(scale, colours) {
+  const width = 260, pen = prepare(byId("ramp"), width, 34);
+  pen.font = LABEL_FONT; pen.fillStyle = colours.ink; pen.textBaseline = "top";
+  if (scale) {
+    for (let x = 0; x < width; x++) { pen.fillStyle = shadeOf(x / (width - 1)).fill; pen.fillRect(x, 0, 1, 14); }
+    pen.fillStyle = colours.ink;
+    const words = state.metric === "latency" ? ["", " (slowest)"] : [" (slowest)", ""];
+    pen.textAlign = "left"; pen.fillText(valueText(Math.round(scale.low)) + words[0], 0, 18);
+    pen.textAlign = "right"; pen.fillText(valueText(Math.round(scale.high)) + words[1], width, 18);
+  }
+  const list = byId("states");
+  list.replaceChildren(...Object.entries(STATES).map(([letter, words]) => {
+    const sample = document.createElement("canvas"), item = element("li");
+    sample.setAttribute("aria-hidden", "true");
+    drawCell(prepare(sample, 20, 20), colours, letter, shadeOf(0.65), "", 0, 0, 20);
+    item.append(sample, words);
+    return item;
+  }));
+}
+
+const nameAt = ([source, target]) => [state.matrix.endpoints[source], state.matrix.endpoints[target]];
+
+function indexOf([source, target]) {
+  const at = [state.matrix.endpoints.indexOf(source), state.matrix.endpoints.indexOf(target)];
+  return at.includes(-1) ? null : at;
+}
+
+function describe([source, target]) {
+  const [from, to] = nameAt([source, target]);
+  if (source === target) return `${from}: an endpoint is not paired with itself`;
+  const letter = state.matrix.state[source][target], value = values(state.matrix)[source][target];
+  return `${from} → ${to}: ${STATES[letter] ?? letter}${value === null ? "" : `, ${valueText(value)}`}`;
+}
+
+function moveCursor(at) {
+  state.cursor = at && nameAt(at);
+  byId("hint").textContent = at ? describe(at) : "Point at a cell, or use the arrow keys.";
+  placeFrames();
+}
+
+function cellUnder(event) {
+  const { size, left, top } = state.layout ?? {}, count = state.matrix?.endpoints.length ?? 0;
+  if (!size) return null;
+  const target = Math.floor((event.offsetX - left) / size), source = Math.floor((event.offsetY - top) / size);
+  return source >= 0 && target >= 0 && source < count && target < count ? [source, target] : null;
+}
+
+// ---- one pair -------------------------------------------------------------------------------------------------------
+
+function rows(pairs) {
+  const table = element("table");
+  for (const [name, text] of pairs.filter(([, text]) => text !== null && text !== undefined && text !== "")) {
+    const row = element("tr");
+    row.append(element("th", name), element("td", String(text)));
+    table.append(row);
+  }
+  return table;
+}
+
+function failureView(failure) {
+  const box = element("div");
+  box.append(element("p", failure.text, "bad"), element("p", failure.next_step, "next"));
+  box.append(rows([["Cause", failure.cause], ["At step", failure.step], ["Seen by", failure.side], ["Evidence", failure.evidence]]));
+  return box;
+}
+
+function cellView(title, cell, figures) {
+  const box = element("section");
+  box.append(element("h3", `${title}: ${cell.state}${cell.excluded ? ` (${cell.excluded})` : ""}`));
+  if (cell.failure) box.append(failureView(cell.failure));
+  box.append(rows([
+    ["Measured", cell.measured_at ? `${ageText(cell.age_seconds)}, ${cell.measured_at}` : "never"],
+    ...(cell.figures ? figures(cell.figures) : []),
+    ["Over the median of all pairs", cell.ratio_to_median === null ? null : `${cell.ratio_to_median.toFixed(2)} ×`],
+    ["Sent again during the probe", cell.retransmits ?? (cell.figures ? "not counted by the driver" : null)],
+    ["Method", cell.method],
+  ]));
+  return box;
+}
+
+const orTooFew = (ns) => (ns === null ? "too few samples" : latencyText(ns));
+
+const latencyRows = (f) => [["Median", latencyText(f.p50_ns)], ["Smallest", latencyText(f.min_ns)], ["90 %", latencyText(f.p90_ns)],
+  ["99 %", orTooFew(f.p99_ns)], ["99.9 %", orTooFew(f.p999_ns)], ["Largest", latencyText(f.max_ns)], ["Samples", f.count],
+  ["Samples held up by the host", f.host_delayed]];
+
+const bandwidthRows = (f) => [["Average", bandwidthText(f.average_bits_per_second)],
+  ["Slowest tenth of the time", bandwidthText(f.worst_window_bits_per_second)], ["Measured for", latencyText(f.duration_ns)],
+  ["Writes", f.count]];
+
+async function showPair(source, target) {
+  state.chosen = [source, target];
+  placeFrames();
+  const box = byId("pair");
+  try {
+    const answer = await fetch(`api/v1/pairs/${encodeURIComponent(source)}/${encodeURIComponent(target)}`, { cache: "no-store" });
+    const pair = await answer.json();
+    if (!answer.ok) throw new Error(pair.detail ?? answer.statusText);
+    const other = element("button", "Other direction");
+    other.addEventListener("click", () => showPair(target, source));
+    const name = element("p");
+    name.append(element("code", source), " → ", element("code", target));
+    box.replaceChildren(name, cellView("Latency", pair.latency, latencyRows), cellView("Bandwidth", pair.bandwidth, bandwidthRows), other);
+  } catch (error) {
+    box.replaceChildren(element("p", `The pair could not be read: ${error.message}`, "bad"));
+  }
+}
+
+// ---- lists and banners ----------------------------------------------------------------------------------------------
+
+function tableWithHead(words) {
+  const table = element("table"), head = element("tr");
+  head.append(...words.map((word) => element("th", word)));
+  table.append(head);
+  return table;
+}
+
+function showFailed(matrix) {
+  const failed = matrix.causes.filter((row) => row.state === "failed");
+  const more = Math.max(0, failed.length - FAILED_SHOWN_MAX) + matrix.causes_left_out;
+  if (failed.length === 0) return byId("failed").replaceChildren(element("p", "None.", "quiet"));
+  const table = tableWithHead(["Source", "Target", "What happened", "What to do next"]);
+  for (const row of failed.slice(0, FAILED_SHOWN_MAX)) {
+    const line = element("tr"), words = matrix.cause_texts[row.cause] ?? { text: row.cause, next_step: "" };
+    const what = element("td", words.text), name = element("button", row.source, "name");
+    what.append(element("div", `${row.cause}, step ${row.step}, seen by the ${row.side}`, "quiet"));
+    name.addEventListener("click", () => showPair(row.source, row.target));
+    const first = element("td", undefined, "name");
+    first.append(name);
+    line.append(first, element("td", row.target, "name"), what, element("td", words.next_step));
+    table.append(line);
+  }
+  byId("failed").replaceChildren(table, ...(more ? [element("p", `and ${more} more`, "quiet")] : []));
+}
+
+function showUnusable(endpoints) {
+  const bad = endpoints.filter((endpoint) => !endpoint.usable);
+  if (bad.length === 0) return byId("unusable").replaceChildren(element("p", "None.", "quiet"));
+  const table = tableWithHead(["Endpoint", "Why", "What to do next"]);
+  table.append(...bad.map((endpoint) => {
+    const line = element("tr"), why = endpoint.unusable;
+    const what = element("td", why?.text ?? `Gone since ${endpoint.gone_since}.`);
+    if (why?.detail) what.append(element("div", why.detail, "quiet"));
+    line.append(element("td", endpoint.name, "name"), what, element("td", why?.next_step ?? "See whether its node and agent run."));
+    return line;
+  }));
+  byId("unusable").replaceChildren(table);
+}
+
+function banner(text, bad) { return element("p", text, bad ? "banner bad" : "banner"); }
+
+const nodePause = (pause) => `${pause.node} (${pause.level}${pause.local_file ? ", by its own file" : ""})`;
+
+function showStatus(status) {
+  const { sweep, paused } = status;
+  byId("summary").textContent = [
+    `${status.nodes_connected} of ${status.nodes} nodes connected, ${status.endpoints_usable} of ${status.endpoints} endpoints usable`,
+    ...(sweep ? [`${sweep.metric} sweep ${sweep.state}: ${sweep.done} of ${sweep.total}`] : []),
+    `version ${status.version}`,
+  ].join(" · ");
+  const banners = [];
+  if (status.insecure) banners.push(banner("Insecure: this coordinator is open to the network without credentials.", true));
+  if (paused.cluster !== "none") {
+    const what = paused.cluster === "all" ? "every probe" : "bandwidth probes";
+    banners.push(banner(`Paused on the whole cluster: ${what}. To go on: rdmascope resume`));
+  }
+  if (paused.nodes.length) {
+    const named = paused.nodes.slice(0, 8).map(nodePause).join(", ") + (paused.nodes.length > 8 ? ", …" : "");
+    banners.push(banner(`Paused on ${paused.nodes.length} ${paused.nodes.length === 1 ? "node" : "nodes"}: ${named}`));
+  }
+  byId("banners").replaceChildren(...banners);
+}
+
+function showMatrix(matrix) {
+  state.matrix = matrix;
+  const counts = {};
+  for (const row of matrix.state) for (const letter of row) counts[letter] = (counts[letter] ?? 0) + 1;
+  const parts = Object.entries(STATES).filter(([letter]) => counts[letter]).map(([letter, words]) => `${counts[letter]} ${words}`);
+  const what = state.metric === "latency" ? "Latency (median)" : "Bandwidth (average)";
+  byId("map-title").textContent = `${what} from source (row) to target (column)`;
+  byId("numbers").textContent = matrix.endpoints.length === 0
+    ? "No endpoint has registered yet. Start an agent: rdmascope agent --coordinator HOST:PORT"
+    : `${matrix.endpoints.length} endpoints: ${parts.join(", ") || "no pairs"}. Median ${valueText(matrix.median)}. `
+      + `Stale after ${Math.round(matrix.stale_after_seconds)} s. ${matrix.method}, clock ${matrix.clock}.`;
+  byId("csv").href = `api/v1/matrix?metric=${state.metric}&format=csv`;
+  draw();
+  showFailed(matrix);
+}
+
+// ---- talking to the coordinator -------------------------------------------------------------------------------------
+
+// The answer, or null when it is the same as last time.
+async function read(path) {
+  const etag = state.etags[path];
+  const answer = await fetch(path, { cache: "no-store", headers: etag ? { "If-None-Match": etag } : {} });
+  if (answer.status === 304) return null;
+  const body = await answer.json();
+  if (!answer.ok) throw new Error(body.detail ?? answer.statusText);
+  state.etags[path] = answer.headers.get("ETag");
+  return body;
+}
+
+async function refresh() {
+  const metric = state.metric, path = `api/v1/matrix?metric=${metric}`;
+  try {
+    const [status, endpoints, matrix] = await Promise.all([read("api/v1/status"), read("api/v1/endpoints"), read(path)]);
+    if (status) showStatus(status);
+    if (endpoints) showUnusable(endpoints.endpoints);
+    if (matrix) state.bodies[metric] = matrix;
+    const current = state.bodies[metric];
+    if (metric === state.metric && current && current !== state.matrix) {
+      showMatrix(current);
+      if (state.chosen) await showPair(...state.chosen);
+    }
+    byId("offline")?.remove();
+  } catch (error) {
+    if (!byId("offline")) {
+      const notice = banner("", true);
+      notice.id = "offline";
+      byId("banners").prepend(notice);
+    }
+    byId("offline").textContent = `The coordinator does not answer (${error.message}). What is shown below is from before.`;
+  }
+}
+
+async function forever() {
+  for (;;) {
+    if (!document.hidden) await refresh();
+    await new Promise((done) => setTimeout(done, REFRESH_MS));
+  }
+}
+
+byId("metrics").addEventListener("change", (event) => { state.metric = event.target.value; refresh(); });
+const canvas = byId("matrix");
+canvas.addEventListener("mousemove", (event) => moveCursor(cellUnder(event)));
+canvas.addEventListener("mouseleave", () => moveCursor(null));
+canvas.addEventListener("click", (event) => { const at = cellUnder(event); if (at && at[0] !== at[1]) showPair(...nameAt(at)); });
+canvas.addEventListener("keydown", (event) => {
+  if (!state.matrix?.endpoints.length) return;
+  const [source, target] = (state.cursor && indexOf(state.cursor)) ?? [0, 0], last = state.matrix.endpoints.length - 1;
+  const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  if (steps[event.key]) {
+    event.preventDefault();
+    moveCursor([source + steps[event.key][0], target + steps[event.key][1]].map((at) => Math.min(last, Math.max(0, at))));
+  } else if (event.key === "Enter" && source !== target) {
+    showPair(...nameAt([source, target]));
+  }
+});
+window.addEventListener("resize", () => state.matrix && draw());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => state.matrix && draw());
+forever();

@@ -1,0 +1,4 @@
+//! Everything that outsiders parse: public JSON, OpenAPI, metric families.
+
+pub mod api;
+pub mod metrics;

@@ -1,0 +1,274 @@
+//! `/metrics` of an agent: its own ports and checks, from what was read last.
+
+use std::collections::BTreeMap;
+
+use rdmascope_model::{
+    Device, Finding, GidType, LinkLayer, PhysState, Port, PortState, Reading, Snapshot, Status,
+};
+
+use super::Family;
+use super::catalogue::{
+    BUILD_INFO, CHECK_STATUS, CHECKS_LAST_RUN, COLLECTOR_SUCCESS, PAUSED, PORT_CARRIER_CHANGES, PORT_GIDS,
+    PORT_INFO, PORT_MTU, PORT_PHYSICAL_STATE, PORT_RATE, PORT_RETRANSMITS, PORT_STATE, PORT_UP,
+    UPLINK_CONNECTED,
+};
+use super::counters::COUNTERS;
+use super::text::{Samples, Text};
+use crate::api::PauseLevel;
+
+const BITS_PER_BYTE: f64 = 8.0;
+const UNKNOWN: &str = "unknown";
+
+/// What an agent tells about itself.
+#[derive(Clone, Copy)]
+pub struct AgentInput<'a> {
+    /// Version of the program.
+    pub version: &'a str,
+    /// What was read last; `None` before the first reading.
+    pub snapshot: Option<&'a Snapshot>,
+    /// What was found in it.
+    pub findings: &'a [Finding],
+    /// Sum of a port's counters that mean "sent again", each event once.
+    pub retransmits: fn(&BTreeMap<String, Reading<u64>>) -> Reading<u64>,
+    /// What is paused on this node, by whichever way.
+    pub paused: PauseLevel,
+    /// The coordinator is connected.
+    pub uplink_connected: bool,
+}
+
+/// The text of an agent's own families.
+#[must_use]
+pub fn agent(input: &AgentInput<'_>) -> String {
+    let mut text = Text::default();
+    let ports = input.snapshot.map(Row::all).unwrap_or_default();
+    about_ports(&mut text, &ports);
+    about_traffic(&mut text, &ports, input);
+    about_checks(&mut text, input);
+    build_info(&mut text, input.version, "agent");
+    paused(&mut text, input.paused);
+    text.done()
+}
+
+pub(super) fn build_info(text: &mut Text, version: &str, role: &str) {
+    text.family(&BUILD_INFO, |out| out.add(&[version, role], 1));
+}
+
+pub(super) fn paused(text: &mut Text, level: PauseLevel) {
+    text.family(&PAUSED, |out| {
+        for scope in [PauseLevel::Bandwidth, PauseLevel::All] {
+            // Whoever pauses everything pauses bandwidth too.
+            out.add(&[scope.as_str()], u8::from(level >= scope));
+        }
+    });
+}
+
+/// One port with what stands around it.
+struct Row<'a> {
+    device: &'a Device,
+    port: &'a Port,
+    number: String,
+    netdev: Option<&'a rdmascope_model::Netdev>,
+}
+
+impl<'a> Row<'a> {
+    fn all(snapshot: &'a Snapshot) -> Vec<Self> {
+        let devices = snapshot.devices.value().map(Vec::as_slice).unwrap_or_default();
+        let netdevs = snapshot.netdevs.value();
+        let row = |device: &'a Device, port: &'a Port| Row {
+            device,
+            port,
+            number: port.number.to_string(),
+            netdev: port.netdev.value().and_then(|name| netdevs?.get(name)),
+        };
+        devices.iter().flat_map(|device| device.ports.iter().map(move |port| row(device, port))).collect()
+    }
+
+    fn labels(&self) -> [&str; 2] {
+        [&self.device.name, &self.number]
+    }
+}
+
+/// One family with at most one sample per port.
+fn per_port<V: std::fmt::Display>(
+    text: &mut Text,
+    family: &Family,
+    ports: &[Row<'_>],
+    value: impl Fn(&Row<'_>) -> Option<V>,
+) {
+    text.family(family, |out| {
+        for row in ports {
+            if let Some(value) = value(row) {
+                out.add(&row.labels(), value);
+            }
+        }
+    });
+}
+
+fn about_ports(text: &mut Text, ports: &[Row<'_>]) {
+    text.family(&PORT_INFO, |out| ports.iter().for_each(|row| info(out, row)));
+    per_port(text, &PORT_UP, ports, |row| row.port.state.value().map(|s| u8::from(*s == PortState::Active)));
+    text.family(&PORT_STATE, |out| {
+        for row in ports {
+            one_hot(out, row, &PORT_STATES, row.port.state.value().map_or(UNKNOWN, port_state));
+        }
+    });
+    text.family(&PORT_PHYSICAL_STATE, |out| {
+        for row in ports {
+            one_hot(out, row, &PHYSICAL_STATES, row.port.phys_state.value().map_or(UNKNOWN, physical_state));
+        }
+    });
+    per_port(text, &PORT_RATE, ports, |row| {
+        row.port.rate_bps.value().map(|bits| *bits as f64 / BITS_PER_BYTE)
+    });
+    text.family(&PORT_MTU, |out| {
+        for row in ports {
+            let [device, port] = row.labels();
+            let netdev = row.netdev.and_then(|n| n.mtu.value());
+            let (active, max) = (row.port.active_mtu.value(), row.port.max_mtu.value());
+            for (kind, bytes) in [("netdev", netdev), ("rdma_active", active), ("rdma_max", max)] {
+                bytes.into_iter().for_each(|bytes| out.add(&[device, port, kind], bytes));
+            }
+        }
+    });
+    text.family(&PORT_GIDS, |out| ports.iter().for_each(|row| gids(out, row)));
+}
+
+fn info(out: &mut Samples<'_>, row: &Row<'_>) {
+    let (device, port) = (row.device, row.port);
+    let text = |reading: &'_ Reading<String>| reading.value().cloned().unwrap_or_default();
+    let link_layer = match port.link_layer.value() {
+        Some(LinkLayer::Ethernet) => "ethernet",
+        Some(LinkLayer::InfiniBand) => "infiniband",
+        Some(LinkLayer::Other(word)) => word,
+        None => "",
+    };
+    let (netdev, pci, driver) = (text(&port.netdev), text(&device.pci_address), text(&device.driver));
+    let (firmware, board) = (text(&device.firmware), text(&device.board));
+    out.add(&[&device.name, &row.number, &netdev, link_layer, &pci, &driver, &firmware, &board], 1);
+}
+
+fn gids(out: &mut Samples<'_>, row: &Row<'_>) {
+    // A part of the table is not the table: slots that could not be read might hold any type.
+    let Some(gids) = row.port.gids.value().filter(|_| row.port.gids_unread.is_empty()) else { return };
+    let [device, port] = row.labels();
+    // The kernel prints one word for InfiniBand and RoCE v1; the link layer tells them apart.
+    let v1 = match row.port.link_layer.value() {
+        Some(LinkLayer::InfiniBand) => "ib",
+        _ => "rocev1",
+    };
+    let word = |kind: &Reading<GidType>| match kind.value() {
+        Some(GidType::IbOrRoceV1) => v1,
+        Some(GidType::RoceV2) => "rocev2",
+        Some(GidType::Other(_)) => "other",
+        None => UNKNOWN,
+    };
+    for kind in [v1, "rocev2", "other", UNKNOWN] {
+        out.add(&[device, port, kind], gids.iter().filter(|entry| word(&entry.kind) == kind).count());
+    }
+}
+
+const PORT_STATES: [&str; 7] = ["down", "init", "armed", "active", "active_defer", "other", UNKNOWN];
+
+fn port_state(state: &PortState) -> &'static str {
+    match state {
+        PortState::Down => "down",
+        PortState::Init => "init",
+        PortState::Armed => "armed",
+        PortState::Active => "active",
+        PortState::ActiveDefer => "active_defer",
+        PortState::Other(_) => "other",
+    }
+}
+
+const PHYSICAL_STATES: [&str; 9] = [
+    "sleep",
+    "polling",
+    "disabled",
+    "port_configuration_training",
+    "link_up",
+    "link_error_recovery",
+    "phy_test",
+    "other",
+    UNKNOWN,
+];
+
+fn physical_state(state: &PhysState) -> &'static str {
+    match state {
+        PhysState::Sleep => "sleep",
+        PhysState::Polling => "polling",
+        PhysState::Disabled => "disabled",
+        PhysState::PortConfigurationTraining => "port_configuration_training",
+        PhysState::LinkUp => "link_up",
+        PhysState::LinkErrorRecovery => "link_error_recovery",
+        PhysState::PhyTest => "phy_test",
+        PhysState::Other(_) => "other",
+    }
+}
+
+fn one_hot(out: &mut Samples<'_>, row: &Row<'_>, words: &[&str], current: &str) {
+    let [device, port] = row.labels();
+    for word in words {
+        out.add(&[device, port, word], u8::from(*word == current));
+    }
+}
+
+fn about_traffic(text: &mut Text, ports: &[Row<'_>], input: &AgentInput<'_>) {
+    per_port(text, &PORT_RETRANSMITS, ports, |row| (input.retransmits)(&row.port.counters).value().copied());
+    per_port(text, &PORT_CARRIER_CHANGES, ports, |row| row.netdev?.carrier_changes.value().copied());
+    for counter in COUNTERS {
+        per_port(text, &counter.family, ports, |row| {
+            let mut there = counter.files.iter().filter_map(|file| row.port.counters.get(*file)?.value());
+            there.next().map(|count| u128::from(*count) * u128::from(counter.scale))
+        });
+    }
+}
+
+fn about_checks(text: &mut Text, input: &AgentInput<'_>) {
+    let mut worst: BTreeMap<&str, Status> = BTreeMap::new();
+    for finding in input.findings {
+        let status = worst.entry(finding.id).or_insert(finding.status);
+        *status = finding.status.max(*status);
+    }
+    text.family(&CHECK_STATUS, |out| {
+        for (check, current) in &worst {
+            for status in Status::ALL {
+                out.add(&[check, status.as_str()], u8::from(status == *current));
+            }
+        }
+    });
+    if let Some(snapshot) = input.snapshot {
+        text.single(&CHECKS_LAST_RUN, snapshot.taken_at.0 as f64 / 1e3);
+    }
+    text.family(&COLLECTOR_SUCCESS, |out| {
+        for (collector, success) in collectors(input.snapshot) {
+            out.add(&[collector], u8::from(success));
+        }
+    });
+    text.single(&UPLINK_CONNECTED, u8::from(input.uplink_connected));
+}
+
+/// What could be looked at. A thing that this machine does not have counts as looked at.
+fn collectors(snapshot: Option<&Snapshot>) -> [(&'static str, bool); 4] {
+    fn seen<T>(reading: &Reading<T>) -> bool {
+        !matches!(reading, Reading::Failed(_))
+    }
+    let devices = snapshot.is_some_and(|s| seen(&s.devices));
+    let all_ports = |good: fn(&Port) -> bool| {
+        devices && snapshot.is_some_and(|s| Row::all(s).iter().all(|r| good(r.port)))
+    };
+    [
+        ("devices", devices),
+        (
+            "ports",
+            all_ports(|p| {
+                seen(&p.state)
+                    && seen(&p.phys_state)
+                    && seen(&p.link_layer)
+                    && seen(&p.rate_bps)
+                    && seen(&p.gids)
+            }),
+        ),
+        ("counters", all_ports(|p| p.counters.values().all(seen))),
+        ("netdevs", snapshot.is_some_and(|s| seen(&s.netdevs))),
+    ]
+}

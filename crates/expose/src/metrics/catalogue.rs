@@ -1,0 +1,240 @@
+//! Every metric family once: name, type, meaning, labels and who serves it. METRICS.md is made from this list.
+
+use std::fmt::Write as _;
+
+use super::counters::COUNTERS;
+
+/// Type of a family in the text format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Goes up and down.
+    Gauge,
+    /// Only goes up, until its source is reset.
+    Counter,
+    /// Observations in buckets.
+    Histogram,
+    /// Quantiles made at the source.
+    Summary,
+}
+
+impl Kind {
+    /// The word of the text format.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gauge => "gauge",
+            Self::Counter => "counter",
+            Self::Histogram => "histogram",
+            Self::Summary => "summary",
+        }
+    }
+}
+
+/// Where a family is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scrape {
+    /// `/metrics` of every agent.
+    Agent,
+    /// `/metrics` of the coordinator.
+    Coordinator,
+    /// `/metrics` of both.
+    Both,
+    /// `/metrics/pairs` of the coordinator.
+    Pairs,
+}
+
+impl Scrape {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Agent => "agent `/metrics`",
+            Self::Coordinator => "coordinator `/metrics`",
+            Self::Both => "agent and coordinator `/metrics`",
+            Self::Pairs => "coordinator `/metrics/pairs`",
+        }
+    }
+}
+
+/// One metric family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// Full name.
+    pub name: &'static str,
+    /// Type.
+    pub kind: Kind,
+    /// One sentence, with the unit where the name does not say it.
+    pub help: &'static str,
+    /// Label names, in the order in which they are written.
+    pub labels: &'static [&'static str],
+    /// Who serves it.
+    pub scrape: Scrape,
+    /// Section of METRICS.md.
+    pub section: &'static str,
+}
+
+type Labels = &'static [&'static str];
+
+const fn family(
+    section: &'static str,
+    scrape: Scrape,
+    kind: Kind,
+    name: &'static str,
+    labels: Labels,
+    help: &'static str,
+) -> Family {
+    Family { name, kind, help, labels, scrape, section }
+}
+
+const PORT: Labels = &["device", "port"];
+const PORTS: &str = "Ports";
+const CHECKS: &str = "Checks of a node";
+const CLUSTER: &str = "Cluster";
+const MATRIX: &str = "Matrix in short";
+const PAIRS: &str = "Pairs";
+const SELF: &str = "The daemons themselves";
+pub(super) const COUNTED: &str = "Counters of a port";
+
+const fn port(name: &'static str, labels: Labels, help: &'static str) -> Family {
+    family(PORTS, Scrape::Agent, Kind::Gauge, name, labels, help)
+}
+
+pub(super) const fn port_counter(name: &'static str, help: &'static str) -> Family {
+    family(COUNTED, Scrape::Agent, Kind::Counter, name, PORT, help)
+}
+
+const fn cluster(name: &'static str, labels: Labels, help: &'static str) -> Family {
+    family(CLUSTER, Scrape::Coordinator, Kind::Gauge, name, labels, help)
+}
+
+const fn matrix(name: &'static str, labels: Labels, help: &'static str) -> Family {
+    family(MATRIX, Scrape::Coordinator, Kind::Gauge, name, labels, help)
+}
+
+const PAIR: Labels =
+    &["source_node", "source_device", "target_node", "target_device", "rail", "method", "clock"];
+
+macro_rules! catalogue {
+    ($($id:ident = $row:expr;)*) => {
+        $(pub(super) static $id: Family = $row;)*
+        static ROWS: &[&Family] = &[$(&$id),*];
+    };
+}
+
+catalogue! {
+    PORT_INFO = port("rdmascope_port_info",
+        &["device", "port", "netdev", "link_layer", "pci", "driver", "firmware", "board"],
+        "Facts about an RDMA port that change slowly; always 1.");
+    PORT_UP = port("rdmascope_port_up", PORT, "1 while the port's state is ACTIVE, else 0; absent when it could not be read.");
+    PORT_STATE = port("rdmascope_port_state", &["device", "port", "state"],
+        "Logical state of the port: 1 for the current state, 0 for the others; unknown when it could not be read.");
+    PORT_PHYSICAL_STATE = port("rdmascope_port_physical_state", &["device", "port", "state"],
+        "Physical state of the port: 1 for the current state, 0 for the others; unknown when it could not be read.");
+    PORT_RATE = port("rdmascope_port_rate_bytes_per_second", PORT, "Signalling rate of the port.");
+    PORT_MTU = port("rdmascope_port_mtu_bytes", &["device", "port", "kind"],
+        "MTU: of the network device, the RDMA MTU in use, and the largest RDMA MTU that the port can do.");
+    PORT_GIDS = port("rdmascope_port_gids", &["device", "port", "gid_type"],
+        "Used slots of the port's GID table by type.");
+    PORT_RETRANSMITS = port_counter("rdmascope_port_retransmits_total",
+        "Times that this port, as the sender, began to send again, summed over the driver's counters of it; each event once.");
+    PORT_CARRIER_CHANGES = port_counter("rdmascope_port_carrier_changes_total",
+        "Carrier changes of the network device underneath the port.");
+    CHECK_STATUS = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_check_status", &["check", "status"],
+        "Worst result of a check over all that it looked at: 1 for the current status, 0 for the others.");
+    CHECKS_LAST_RUN = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_checks_last_run_timestamp_seconds", &[],
+        "When the machine was read last.");
+    COLLECTOR_SUCCESS = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_collector_success", &["collector"],
+        "1 when everything that this reader looks for could be read, 0 when it could not look.");
+    UPLINK_CONNECTED = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_uplink_connected", &[],
+        "1 while the agent is connected to its coordinator.");
+    BUILD_INFO = family(SELF, Scrape::Both, Kind::Gauge, "rdmascope_build_info", &["version", "role"],
+        "Version of the program and what it runs as; always 1.");
+    PAUSED = family(SELF, Scrape::Both, Kind::Gauge, "rdmascope_paused", &["scope"],
+        "1 while probes of this scope (bandwidth, all) are paused: on this node for an agent, on the whole cluster for the coordinator.");
+    NODES = cluster("rdmascope_nodes", &["state"], "Nodes by the state of their agent: connected or lost.");
+    NODES_PAUSED = cluster("rdmascope_nodes_paused", &["scope"],
+        "Nodes with a pause of their own, by the widest scope that is paused.");
+    ENDPOINTS = cluster("rdmascope_endpoints", &["state"],
+        "Endpoints: usable, unusable (the port cannot be probed) or gone (no longer reported).");
+    INSECURE = cluster("rdmascope_insecure", &[], "1 while the coordinator is open to the network without credentials.");
+    EPOCH = cluster("rdmascope_epoch", &[], "The coordinator's epoch; it grows with every start.");
+    GRANTS = cluster("rdmascope_mesh_grants", &[], "Mesh grants in force.");
+    LEASES = cluster("rdmascope_pair_leases", &[], "Pair leases in force: probes that run now.");
+    QUEUE_ENTRIES = cluster("rdmascope_queue_entries", &["queue"], "Entries that wait in a bounded queue.");
+    QUEUE_LIMIT = cluster("rdmascope_queue_entries_limit", &["queue"], "Entries that the queue can hold.");
+    SWEEP_RUNNING = cluster("rdmascope_sweep_running", &["metric"], "1 while a sweep of this metric runs.");
+    SWEEP_PROBES = cluster("rdmascope_sweep_probes", &["metric", "state"],
+        "Probes of the running sweep, else of the last one: measured, failed, excluded or waiting; together all that were planned.");
+    PAIRS_BY_STATE = matrix("rdmascope_pairs", &["metric", "state"], "Ordered pairs of endpoints by the state of their cell.");
+    MATRIX_AGE = matrix("rdmascope_matrix_age_seconds", &["metric"],
+        "Age of the oldest figure in the matrix; absent while nothing is measured.");
+    MATRIX_COVERAGE = matrix("rdmascope_matrix_coverage_ratio", &["metric"],
+        "Share of pairs that are fresh or failed, that is known, of all that are not excluded; absent without pairs.");
+    MATRIX_STALE_AFTER = matrix("rdmascope_matrix_stale_after_seconds", &["metric"], "Age from which a cell counts as stale.");
+    MATRIX_MEDIAN_LATENCY = matrix("rdmascope_matrix_median_latency_seconds", &[],
+        "Median over all fresh pairs of their median latency; absent while none is fresh.");
+    MATRIX_MEDIAN_BANDWIDTH = matrix("rdmascope_matrix_median_bandwidth_bytes_per_second", &[],
+        "Median over all fresh pairs of their average bandwidth; absent while none is fresh.");
+    PROBE_LATENCY = family(MATRIX, Scrape::Coordinator, Kind::Histogram, "rdmascope_probe_latency_seconds", &[],
+        "Median latency (half round trip) of each completed latency probe.");
+    PROBE_BANDWIDTH_RATIO = family(MATRIX, Scrape::Coordinator, Kind::Histogram, "rdmascope_probe_bandwidth_ratio", &[],
+        "Average bandwidth of each completed bandwidth probe over the signalling rate of the slower of its two ports.");
+    PROBES = family(MATRIX, Scrape::Coordinator, Kind::Counter, "rdmascope_probes_total", &["metric", "outcome"],
+        "Probes that ended: measured, failed or excluded.");
+    PROBE_FAILURES = family(MATRIX, Scrape::Coordinator, Kind::Counter, "rdmascope_probe_failures_total", &["cause"],
+        "Failed probes by cause.");
+    PAIR_LATENCY = family(PAIRS, Scrape::Pairs, Kind::Summary, "rdmascope_pair_latency_seconds",
+        &["source_node", "source_device", "target_node", "target_device", "rail", "method", "clock", "quantile"],
+        "Latency (half round trip) of an ordered pair, by quantile; only fresh pairs.");
+    PAIR_BANDWIDTH = family(PAIRS, Scrape::Pairs, Kind::Gauge, "rdmascope_pair_bandwidth_bytes_per_second", PAIR,
+        "Average goodput from source to target; only fresh pairs.");
+    PAIR_STATE = family(PAIRS, Scrape::Pairs, Kind::Gauge, "rdmascope_pair_state",
+        &["source_node", "source_device", "target_node", "target_device", "rail", "metric", "state"],
+        "1 for the current state of the pair: fresh, stale, never, failed or excluded; other states have no sample.");
+    PAIRS_LEFT_OUT = family(PAIRS, Scrape::Pairs, Kind::Gauge, "rdmascope_pairs_left_out", &[],
+        "Pairs that exist and are not in this answer, because there are more than metrics.pairs_max.");
+    AGENT_PROBES = family(SELF, Scrape::Agent, Kind::Counter, "rdmascope_agent_probes_total", &["metric", "outcome"],
+        "Probes in which this agent took part, as source or target: measured, failed or excluded.");
+    AGENT_RECONNECTS = family(SELF, Scrape::Agent, Kind::Counter, "rdmascope_agent_reconnects_total", &[],
+        "Times that the connection to the coordinator was lost and made again.");
+    AGENT_DROPPED = family(SELF, Scrape::Agent, Kind::Counter, "rdmascope_agent_results_dropped_total", &[],
+        "Results thrown away because the queue to the coordinator was full.");
+    AGENTS_REFUSED = family(SELF, Scrape::Coordinator, Kind::Counter, "rdmascope_agents_refused_total", &["reason"],
+        "Connections of agents that were refused: wrong token, unsupported version, a name that is taken.");
+    FRAMES_MALFORMED = family(SELF, Scrape::Coordinator, Kind::Counter, "rdmascope_frames_malformed_total", &[],
+        "Frames of agents that could not be understood; the connection is closed.");
+}
+
+/// Every family, sorted by section and then as listed there.
+pub fn families() -> impl Iterator<Item = &'static Family> {
+    ROWS.iter().copied().chain(COUNTERS.iter().map(|row| &row.family))
+}
+
+/// The text of `dashboards/METRICS.md`.
+#[must_use]
+pub fn markdown() -> String {
+    let mut out = String::from(INTRODUCTION);
+    for section in [PORTS, COUNTED, CHECKS, CLUSTER, MATRIX, PAIRS, SELF] {
+        let _ = write!(
+            out,
+            "\n## {section}\n\n| name | type | labels | served by | meaning |\n| --- | --- | --- | --- | --- |\n"
+        );
+        for row in families().filter(|row| row.section == section) {
+            let labels = row.labels.join(", ");
+            let (kind, scrape) = (row.kind.as_str(), row.scrape.words());
+            let _ = writeln!(out, "| `{}` | {kind} | {labels} | {scrape} | {} |", row.name, row.help);
+        }
+    }
+    out
+}
+
+const INTRODUCTION: &str = "\
+# Metrics
+
+Made from the catalogue in `crates/expose/src/metrics`; a test compares them.
+
+- Text format 0.0.4. Base units: seconds, bytes, ratios from 0 to 1.
+- A value that is not known is absent, never 0. A failed or stale pair has no latency and no bandwidth, only its state.
+- `/metrics` grows with the number of ports and nodes. `/metrics/pairs` carries every ordered pair up to `metrics.pairs_max` (10,000);
+  above it the pairs that failed or are stale, failed ones first, at most 1,000, and `rdmascope_pairs_left_out` says how many are missing.
+- The `device` of a pair is the RDMA device; for ports other than the first it is followed by `/` and the port number.
+- Shipped alerts never use pair series.
+";

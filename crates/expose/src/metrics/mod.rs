@@ -1,0 +1,18 @@
+//! Metric families and their text: one catalogue, and functions from plain values to the Prometheus text format 0.0.4.
+//!
+//! A sample is there only when its value is known: what could not be read is absent, never 0.
+
+mod agent;
+mod catalogue;
+mod coordinator;
+mod counters;
+mod own;
+mod pairs;
+mod text;
+
+pub use agent::{AgentInput, agent};
+pub use catalogue::{Family, Kind, Scrape, families, markdown};
+pub use coordinator::{CoordinatorInput, MetricInput, QueueInput, SweepInput, coordinator};
+pub use own::{AgentOwn, CoordinatorOwn, ProbeOutcome, encode};
+pub use pairs::{PairBandwidth, PairLatency, PairRow, pairs};
+pub use text::CONTENT_TYPE;

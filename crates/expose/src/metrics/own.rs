@@ -1,0 +1,195 @@
+//! What the daemons count about themselves, in a `prometheus` registry. Every series exists at 0 from the start, so that an
+//! alert on its rise cannot miss the first event.
+
+use prometheus::{
+    Encoder as _, Histogram, HistogramOpts, IntCounter, IntCounterVec, Opts, Registry, TextEncoder,
+};
+use rdmascope_model::{Cause, Metric};
+
+use super::Family;
+use super::catalogue::{
+    AGENT_DROPPED, AGENT_PROBES, AGENT_RECONNECTS, AGENTS_REFUSED, FRAMES_MALFORMED, PROBE_BANDWIDTH_RATIO,
+    PROBE_FAILURES, PROBE_LATENCY, PROBES,
+};
+
+/// About √2 apart from 1 µs to 1 ms, then coarse. No whole number among them: Prometheus 3 would rename the bucket of one.
+const LATENCY_BUCKETS: &[f64] = &[
+    1.0e-6, 1.4e-6, 2.0e-6, 2.8e-6, 4.0e-6, 5.6e-6, 8.0e-6, 11e-6, 16e-6, 22e-6, 32e-6, 45e-6, 64e-6, 90e-6,
+    128e-6, 180e-6, 256e-6, 360e-6, 512e-6, 720e-6, 1e-3, 10e-3, 100e-3,
+];
+
+/// Shares of the signalling rate; 0.98 is the goodput ceiling at an RDMA MTU of 4096, 0.92 that at 1024.
+const RATIO_BUCKETS: &[f64] = &[0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.92, 0.95, 0.97, 0.98, 0.99];
+
+const REFUSALS: [&str; 3] = ["token", "version", "name"];
+
+/// How a probe ended, as a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeOutcome {
+    /// With figures.
+    Measured,
+    /// With a cause.
+    Failed,
+    /// It was not run.
+    Excluded,
+}
+
+impl ProbeOutcome {
+    const ALL: [Self; 3] = [Self::Measured, Self::Failed, Self::Excluded];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Failed => "failed",
+            Self::Excluded => "excluded",
+        }
+    }
+}
+
+fn counter(registry: &Registry, family: &Family) -> prometheus::Result<IntCounter> {
+    let counter = IntCounter::new(family.name, family.help)?;
+    registry.register(Box::new(counter.clone()))?;
+    Ok(counter)
+}
+
+fn counters(registry: &Registry, family: &Family) -> prometheus::Result<IntCounterVec> {
+    let counters = IntCounterVec::new(Opts::new(family.name, family.help), family.labels)?;
+    registry.register(Box::new(counters.clone()))?;
+    Ok(counters)
+}
+
+fn probe_counters(registry: &Registry, family: &Family) -> prometheus::Result<IntCounterVec> {
+    let counters = counters(registry, family)?;
+    for metric in Metric::ALL {
+        for outcome in ProbeOutcome::ALL {
+            counters.with_label_values(&[metric.as_str(), outcome.as_str()]);
+        }
+    }
+    Ok(counters)
+}
+
+fn histogram(registry: &Registry, family: &Family, buckets: &[f64]) -> prometheus::Result<Histogram> {
+    let histogram =
+        Histogram::with_opts(HistogramOpts::new(family.name, family.help).buckets(buckets.to_vec()))?;
+    registry.register(Box::new(histogram.clone()))?;
+    Ok(histogram)
+}
+
+/// What an agent counts.
+#[derive(Clone, Debug)]
+pub struct AgentOwn {
+    probes: IntCounterVec,
+    /// The connection to the coordinator was made again.
+    pub reconnects: IntCounter,
+    /// A result was thrown away because a queue was full.
+    pub results_dropped: IntCounter,
+}
+
+impl AgentOwn {
+    /// Registers everything.
+    ///
+    /// # Errors
+    /// When the registry holds one of the names already.
+    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            probes: probe_counters(registry, &AGENT_PROBES)?,
+            reconnects: counter(registry, &AGENT_RECONNECTS)?,
+            results_dropped: counter(registry, &AGENT_DROPPED)?,
+        })
+    }
+
+    /// A probe in which this agent took part is over.
+    pub fn probe(&self, metric: Metric, outcome: ProbeOutcome) {
+        self.probes.with_label_values(&[metric.as_str(), outcome.as_str()]).inc();
+    }
+}
+
+/// What a coordinator counts.
+#[derive(Clone, Debug)]
+pub struct CoordinatorOwn {
+    probes: IntCounterVec,
+    failures: IntCounterVec,
+    latency: Histogram,
+    bandwidth_ratio: Histogram,
+    refused: IntCounterVec,
+    /// A frame could not be understood.
+    pub frames_malformed: IntCounter,
+}
+
+impl CoordinatorOwn {
+    /// Registers everything.
+    ///
+    /// # Errors
+    /// When the registry holds one of the names already.
+    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
+        let own = Self {
+            probes: probe_counters(registry, &PROBES)?,
+            failures: counters(registry, &PROBE_FAILURES)?,
+            latency: histogram(registry, &PROBE_LATENCY, LATENCY_BUCKETS)?,
+            bandwidth_ratio: histogram(registry, &PROBE_BANDWIDTH_RATIO, RATIO_BUCKETS)?,
+            refused: counters(registry, &AGENTS_REFUSED)?,
+            frames_malformed: counter(registry, &FRAMES_MALFORMED)?,
+        };
+        for cause in Cause::all() {
+            own.failures.with_label_values(&[cause.id()]);
+        }
+        for reason in REFUSALS {
+            own.refused.with_label_values(&[reason]);
+        }
+        Ok(own)
+    }
+
+    /// A latency probe was measured; its median in nanoseconds.
+    pub fn latency_measured(&self, p50_ns: u64) {
+        self.ended(Metric::Latency, ProbeOutcome::Measured);
+        self.latency.observe(p50_ns as f64 / 1e9);
+    }
+
+    /// A bandwidth probe was measured; the rate of the slower port in bits per second, where it is known.
+    pub fn bandwidth_measured(&self, average_bps: u64, rate_bps: Option<u64>) {
+        self.ended(Metric::Bandwidth, ProbeOutcome::Measured);
+        if let Some(rate) = rate_bps.filter(|rate| *rate > 0) {
+            self.bandwidth_ratio.observe(average_bps as f64 / rate as f64);
+        }
+    }
+
+    /// A probe failed.
+    pub fn failed(&self, metric: Metric, cause: Cause) {
+        self.ended(metric, ProbeOutcome::Failed);
+        self.failures.with_label_values(&[cause.id()]).inc();
+    }
+
+    /// A probe was not run.
+    pub fn excluded(&self, metric: Metric) {
+        self.ended(metric, ProbeOutcome::Excluded);
+    }
+
+    /// An agent's token was wrong.
+    pub fn refused_token(&self) {
+        self.refused.with_label_values(&["token"]).inc();
+    }
+
+    /// An agent speaks a version that is not supported.
+    pub fn refused_version(&self) {
+        self.refused.with_label_values(&["version"]).inc();
+    }
+
+    /// An agent came with a name that is taken or cannot be.
+    pub fn refused_name(&self) {
+        self.refused.with_label_values(&["name"]).inc();
+    }
+
+    fn ended(&self, metric: Metric, outcome: ProbeOutcome) {
+        self.probes.with_label_values(&[metric.as_str(), outcome.as_str()]).inc();
+    }
+}
+
+/// The text of everything in a registry, to be put behind the other families of the same answer.
+///
+/// # Errors
+/// When two metrics of the registry contradict each other.
+pub fn encode(registry: &Registry) -> prometheus::Result<String> {
+    let mut out = Vec::new();
+    TextEncoder::new().encode(&registry.gather(), &mut out)?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}

@@ -1,0 +1,132 @@
+//! Dashboards, alerts and METRICS.md against the catalogue.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use rdmascope_expose::metrics::{Kind, Scrape, families, markdown};
+use serde_json::Value;
+
+use crate::dashboards;
+
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == extension))
+        .collect();
+    found.sort();
+    assert!(!found.is_empty(), "no .{extension} in {}", folder.display());
+    found
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The names of our metrics that stand in a text; the start of a name followed by `*` is none.
+fn metric_names(text: &str) -> BTreeSet<&str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.split(|c: char| !is_name(c)).filter(|word| word.starts_with("rdmascope_")).collect()
+}
+
+#[test]
+fn metrics_md_is_what_the_catalogue_says() {
+    let path = dashboards().join("METRICS.md");
+    if env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, markdown()).unwrap();
+    }
+    assert!(read(&path) == markdown(), "METRICS.md is out of date: run this test with UPDATE_GOLDEN=1");
+}
+
+#[test]
+fn dashboards_and_alerts_use_only_metrics_of_the_catalogue() {
+    let mut known = BTreeSet::new();
+    for family in families() {
+        known.insert(family.name.to_owned());
+        if family.kind == Kind::Histogram {
+            known.extend(["_bucket", "_sum", "_count"].map(|suffix| family.name.to_owned() + suffix));
+        }
+    }
+    let per_pair: BTreeSet<&str> = families().filter(|f| f.scrape == Scrape::Pairs).map(|f| f.name).collect();
+    let alerts = files(&dashboards().join("alerts"), "yaml");
+    for path in files(&dashboards().join("grafana"), "json").iter().chain(&alerts) {
+        let text = read(path);
+        let names = metric_names(&text);
+        assert!(!names.is_empty(), "{} uses no metric of ours", path.display());
+        for name in names {
+            assert!(known.contains(name), "{}: {name} is not in the catalogue", path.display());
+            assert!(
+                !alerts.contains(path) || !per_pair.contains(name),
+                "{name}: alerts never use series per pair",
+            );
+        }
+    }
+}
+
+#[test]
+fn every_alert_says_what_how_bad_and_what_to_do() {
+    for path in files(&dashboards().join("alerts"), "yaml") {
+        let text = read(&path);
+        for alert in text.split("- alert:").skip(1) {
+            let name = alert.lines().next().unwrap().trim();
+            let field = |key: &str| {
+                let line = alert.lines().find_map(|line| line.trim().strip_prefix(key)?.strip_prefix(':'));
+                line.map(str::trim).unwrap_or_else(|| panic!("{name} has no {key}"))
+            };
+            assert!(["critical", "warning", "info"].contains(&field("severity")), "{name}");
+            assert!(!field("summary").is_empty() && !field("description").is_empty(), "{name}");
+            let page = dashboards().join("..").join(field("runbook_url"));
+            assert!(
+                read(&page).starts_with(&format!("# {name}\n")),
+                "{}: not the page of {name}",
+                page.display()
+            );
+        }
+    }
+}
+
+fn panels(dashboard: &Value) -> &[Value] {
+    dashboard["panels"].as_array().unwrap()
+}
+
+#[test]
+fn panels_are_complete_and_do_not_lie_on_each_other() {
+    for path in files(&dashboards().join("grafana"), "json") {
+        let dashboard: Value = serde_json::from_str(&read(&path)).unwrap();
+        assert!(
+            dashboard["uid"].as_str().is_some_and(|uid| uid.starts_with("rdmascope-") && uid.len() <= 40)
+        );
+        assert_eq!(dashboard["id"], Value::Null, "an id belongs to one server");
+        let mut ids = BTreeSet::new();
+        let mut cells = BTreeSet::new();
+        for panel in panels(&dashboard) {
+            let title = panel["title"].as_str().unwrap();
+            assert!(ids.insert(panel["id"].as_u64().unwrap()), "{title}: its id is taken");
+            assert!(panel["type"] == "row" || panel["description"].is_string(), "{title} has no description");
+            let at = |key: &str| panel["gridPos"][key].as_u64().unwrap();
+            assert!(at("x") + at("w") <= 24, "{title} is too wide");
+            for x in at("x")..at("x") + at("w") {
+                for y in at("y")..at("y") + at("h") {
+                    assert!(cells.insert((x, y)), "{title} lies on another panel");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn counters_are_shown_as_rates() {
+    let counters: Vec<&str> = families().filter(|f| f.kind == Kind::Counter).map(|f| f.name).collect();
+    for path in files(&dashboards().join("grafana"), "json") {
+        let dashboard: Value = serde_json::from_str(&read(&path)).unwrap();
+        let targets = panels(&dashboard).iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+        for expression in targets.filter_map(|target| target["expr"].as_str()) {
+            for name in metric_names(expression).into_iter().filter(|name| counters.contains(name)) {
+                let inside =
+                    ["rate(", "increase("].iter().any(|f| expression.contains(&format!("{f}{name}")));
+                assert!(inside, "{name} in {expression}");
+            }
+        }
+    }
+}

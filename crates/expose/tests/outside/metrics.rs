@@ -1,0 +1,262 @@
+//! What a scraper gets from the agent and the coordinator.
+
+use std::collections::BTreeSet;
+
+use rdmascope_expose::api::CellState;
+use rdmascope_expose::metrics::{Family, Kind, Scrape, agent, families, pairs};
+use rdmascope_model::{EndpointName, GidType, LinkLayer, PortState, Reading, Status};
+
+use crate::samples::{self, agent_input, all_pairs, finding, fresh, names, port, snapshot};
+
+/// Every sample as name, labels with braces, value.
+fn sample_lines(text: &str) -> Vec<(&str, &str, &str)> {
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let (name, labels) = series.find('{').map_or((series, ""), |at| series.split_at(at));
+            (name, labels, value)
+        })
+        .collect()
+}
+
+fn value<'a>(text: &'a str, series: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))
+}
+
+fn label_names(labels: &str) -> BTreeSet<&str> {
+    labels.trim_matches(['{', '}']).split("\",").filter_map(|part| Some(part.split_once('=')?.0)).collect()
+}
+
+fn base<'a>(name: &'a str, served: &[&Family]) -> &'a str {
+    let parts = ["_bucket", "_sum", "_count"].into_iter().filter_map(|suffix| name.strip_suffix(suffix));
+    parts
+        .into_iter()
+        .find(|base| served.iter().any(|f| f.name == *base && f.kind == Kind::Histogram))
+        .unwrap_or(name)
+}
+
+#[test]
+fn every_family_of_the_catalogue_is_served_and_no_other_with_exactly_its_labels() {
+    for (text, scrapes) in [
+        (samples::agent_text(), [Scrape::Agent, Scrape::Both]),
+        (samples::coordinator_text(), [Scrape::Coordinator, Scrape::Both]),
+        (samples::pairs_text(), [Scrape::Pairs, Scrape::Pairs]),
+    ] {
+        let served: Vec<&Family> = families().filter(|f| scrapes.contains(&f.scrape)).collect();
+        let mut seen = BTreeSet::new();
+        for (name, labels, value) in sample_lines(&text) {
+            let name = base(name, &served);
+            let family = served.iter().find(|f| f.name == name);
+            let family = family.unwrap_or_else(|| panic!("{name} is not in the catalogue for this answer"));
+            let known: BTreeSet<&str> = family.labels.iter().copied().chain(["le"]).collect();
+            assert!(label_names(labels).is_subset(&known), "{name}{labels}");
+            assert!(value.parse::<f64>().is_ok(), "{name}{labels} {value}");
+            seen.insert(name);
+        }
+        for family in &served {
+            assert!(seen.contains(family.name), "{} is never written", family.name);
+            let help = format!("# HELP {} ", family.name);
+            assert_eq!(text.matches(&help).count(), 1, "{help}");
+            let kind = format!("# TYPE {} {}\n", family.name, family.kind.as_str());
+            assert_eq!(text.matches(&kind).count(), 1, "{kind}");
+        }
+        let series: Vec<_> =
+            sample_lines(&text).into_iter().map(|(name, labels, _)| (name, labels)).collect();
+        let distinct: BTreeSet<_> = series.iter().collect();
+        assert_eq!(distinct.len(), series.len(), "a series stands twice");
+    }
+}
+
+#[test]
+fn values_are_in_base_units() {
+    let text = samples::agent_text();
+    assert_eq!(
+        value(&text, r#"rdmascope_port_rate_bytes_per_second{device="mlx5_0",port="1"}"#),
+        Some("12500000000")
+    );
+    // The kernel counts words of 4 bytes.
+    assert_eq!(
+        value(&text, r#"rdmascope_port_data_received_bytes_total{device="mlx5_0",port="1"}"#),
+        Some("28")
+    );
+    assert_eq!(value(&text, "rdmascope_checks_last_run_timestamp_seconds"), Some("1796000000.5"));
+    let text = samples::coordinator_text();
+    assert_eq!(value(&text, "rdmascope_matrix_median_latency_seconds"), Some("0.000002"));
+    assert_eq!(value(&text, r#"rdmascope_sweep_probes{metric="latency",state="waiting"}"#), Some("3"));
+    // 6 fresh and 2 failed of the 11 that are not excluded.
+    let coverage: f64 =
+        value(&text, r#"rdmascope_matrix_coverage_ratio{metric="latency"}"#).unwrap().parse().unwrap();
+    assert!((coverage - 8.0 / 11.0).abs() < 1e-12);
+}
+
+#[test]
+fn what_could_not_be_read_is_absent_and_said_to_be_unknown_never_zero() {
+    let mut bad = port();
+    bad.state = Reading::Failed("EACCES".to_owned());
+    bad.rate_bps = Reading::Failed("EACCES".to_owned());
+    bad.active_mtu = Reading::Absent;
+    bad.gids_unread = vec!["slot 4: EIO".to_owned()];
+    bad.counters.insert("packet_seq_err".to_owned(), Reading::Failed("EINVAL".to_owned()));
+    let snapshot = snapshot(vec![bad]);
+    let text = agent(&agent_input(Some(&snapshot), &[]));
+    assert!(!text.contains("rdmascope_port_up"), "not seeing must not look like down");
+    assert!(!text.contains("rdmascope_port_rate_bytes_per_second"));
+    assert!(!text.contains("rdma_active"));
+    assert!(!text.contains("rdmascope_port_gids"), "a part of the table is not the table");
+    assert!(!text.contains("rdmascope_port_retransmits_total"));
+    assert!(!text.contains("rdmascope_port_packet_sequence_errors_total"));
+    let state = |s| format!(r#"rdmascope_port_state{{device="mlx5_0",port="1",state="{s}"}}"#);
+    assert_eq!(value(&text, &state("unknown")), Some("1"));
+    assert_eq!(value(&text, &state("down")), Some("0"));
+    let collector = |c| format!(r#"rdmascope_collector_success{{collector="{c}"}}"#);
+    assert_eq!(value(&text, &collector("ports")), Some("0"));
+    assert_eq!(value(&text, &collector("counters")), Some("0"));
+    assert_eq!(value(&text, &collector("netdevs")), Some("1"));
+}
+
+#[test]
+fn before_the_first_reading_nothing_is_claimed() {
+    let text = agent(&agent_input(None, &[]));
+    assert!(!text.contains("rdmascope_port"));
+    assert_eq!(text.matches("rdmascope_collector_success{").count(), 4);
+    assert!(!text.contains("} 1\nrdmascope_collector"), "{text}");
+    assert_eq!(value(&text, r#"rdmascope_build_info{version="1.2.3",role="agent"}"#), Some("1"));
+}
+
+#[test]
+fn a_port_that_is_down_is_zero_and_its_state_is_named() {
+    let mut down = port();
+    down.state = Reading::Value(PortState::Down);
+    let snapshot = snapshot(vec![down]);
+    let text = agent(&agent_input(Some(&snapshot), &[]));
+    assert_eq!(value(&text, r#"rdmascope_port_up{device="mlx5_0",port="1"}"#), Some("0"));
+    assert_eq!(value(&text, r#"rdmascope_port_state{device="mlx5_0",port="1",state="down"}"#), Some("1"));
+}
+
+#[test]
+fn a_check_shows_the_worst_of_all_that_it_looked_at() {
+    let findings = [
+        finding("port-state", Status::Ok),
+        finding("port-state", Status::Fail),
+        finding("port-state", Status::Unknown),
+        finding("mtu", Status::Warn),
+    ];
+    let text = agent(&agent_input(None, &findings));
+    let status = |check, s| format!(r#"rdmascope_check_status{{check="{check}",status="{s}"}}"#);
+    assert_eq!(value(&text, &status("port-state", "fail")), Some("1"));
+    assert_eq!(value(&text, &status("port-state", "ok")), Some("0"));
+    assert_eq!(value(&text, &status("mtu", "warn")), Some("1"));
+}
+
+#[test]
+fn gid_types_of_an_infiniband_port_are_not_called_roce() {
+    let mut infiniband = port();
+    infiniband.link_layer = Reading::Value(LinkLayer::InfiniBand);
+    if let Reading::Value(gids) = &mut infiniband.gids {
+        gids[0].kind = Reading::Value(GidType::IbOrRoceV1);
+    }
+    let snapshot = snapshot(vec![infiniband]);
+    let text = agent(&agent_input(Some(&snapshot), &[]));
+    assert_eq!(value(&text, r#"rdmascope_port_gids{device="mlx5_0",port="1",gid_type="ib"}"#), Some("1"));
+}
+
+#[test]
+fn label_values_are_escaped() {
+    let mut odd = port();
+    odd.netdev = Reading::Value("a\"b\\c\nd".to_owned());
+    let snapshot = snapshot(vec![odd]);
+    let text = agent(&agent_input(Some(&snapshot), &[]));
+    assert!(text.contains(r#"netdev="a\"b\\c\nd""#), "{text}");
+}
+
+#[test]
+fn pausing_everything_pauses_bandwidth_too() {
+    let snapshot = snapshot(vec![port()]);
+    let mut input = agent_input(Some(&snapshot), &[]);
+    let text = agent(&input);
+    assert_eq!(value(&text, r#"rdmascope_paused{scope="bandwidth"}"#), Some("1"));
+    assert_eq!(value(&text, r#"rdmascope_paused{scope="all"}"#), Some("0"));
+    input.paused = rdmascope_expose::api::PauseLevel::All;
+    let text = agent(&input);
+    assert_eq!(value(&text, r#"rdmascope_paused{scope="bandwidth"}"#), Some("1"));
+}
+
+const A_TO_B: &str =
+    r#"{source_node="a",source_device="mlx5_0",target_node="b",target_device="mlx5_0/2",rail="r0""#;
+
+fn a_and_b() -> (EndpointName, EndpointName) {
+    ("a/mlx5_0/1".parse().unwrap(), "b/mlx5_0/2".parse().unwrap())
+}
+
+#[test]
+fn a_fresh_pair_has_quantiles_bandwidth_and_its_state() {
+    let (a, b) = a_and_b();
+    let mut row = fresh(&a, &b);
+    row.rail = "r0";
+    let text: String = pairs(1, 10, std::iter::once(row)).collect();
+    let latency = |q| {
+        format!(r#"rdmascope_pair_latency_seconds{A_TO_B},method="rc_half_rtt",clock="sw",quantile="{q}"}}"#)
+    };
+    assert_eq!(value(&text, &latency("0.5")), Some("0.0000025"));
+    assert_eq!(value(&text, &latency("0.99")), Some("0.000009"));
+    let bandwidth =
+        format!(r#"rdmascope_pair_bandwidth_bytes_per_second{A_TO_B},method="rc_write",clock="sw"}}"#);
+    assert_eq!(value(&text, &bandwidth), Some("12000000000"));
+    let state = format!(r#"rdmascope_pair_state{A_TO_B},metric="latency",state="fresh"}}"#);
+    assert_eq!(value(&text, &state), Some("1"));
+    assert_eq!(value(&text, "rdmascope_pairs_left_out"), Some("0"));
+    assert!(text.contains("# TYPE rdmascope_pair_latency_seconds summary\n"));
+}
+
+#[test]
+fn a_pair_that_is_not_fresh_has_a_state_and_no_number() {
+    let (a, b) = a_and_b();
+    for state in CellState::ALL.into_iter().filter(|s| *s != CellState::Fresh) {
+        let mut row = fresh(&a, &b);
+        row.latency.state = state;
+        row.bandwidth.state = state;
+        let text: String = pairs(1, 10, std::iter::once(row)).collect();
+        assert!(!text.contains("_seconds") && !text.contains("_bytes_per_second"), "{state:?}: {text}");
+        let states: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("rdmascope_pair_state{")).collect();
+        assert_eq!(states.len(), 2);
+        assert!(states.iter().all(|line| line.contains(state.as_str()) && line.ends_with(" 1")));
+    }
+}
+
+#[test]
+fn above_the_limit_only_pairs_that_are_not_ok_are_written_failed_ones_first() {
+    let names = names(60);
+    let rows = all_pairs(&names, |s, t, row| match (s, t) {
+        (59, _) => row.latency.state = CellState::Failed,
+        (t, _) if t < 30 => row.latency.state = CellState::Stale,
+        _ => {}
+    });
+    let text: String = pairs(60 * 59, 100, rows.clone()).collect();
+    let count = |word: &str| {
+        text.lines().filter(|l| l.starts_with("rdmascope_pair_state{") && l.contains(word)).count()
+    };
+    assert_eq!(count(r#"metric="latency",state="failed""#), 59, "all that failed, although they come last");
+    assert_eq!(count(r#"metric="latency",state="stale""#), 1_000 - 59);
+    assert_eq!(count(r#"metric="latency",state="fresh""#), 0);
+    assert_eq!(value(&text, "rdmascope_pairs_left_out"), Some("2540"));
+    let whole: String = pairs(60 * 59, 60 * 59, rows).collect();
+    assert_eq!(value(&whole, "rdmascope_pairs_left_out"), Some("0"), "at the limit all are written");
+}
+
+#[test]
+fn pairs_come_in_chunks_and_each_family_in_one_block() {
+    let names = names(40);
+    let chunks: Vec<String> = pairs(40 * 39, 10_000, all_pairs(&names, |_, _, _| ())).collect();
+    assert!(chunks.len() > 5);
+    assert!(
+        chunks.iter().all(|chunk| chunk.len() < 68 * 1024),
+        "a chunk holds one row more than 64 KiB at most"
+    );
+    let text = chunks.concat();
+    let names: Vec<&str> = sample_lines(&text).into_iter().map(|(name, ..)| name).collect();
+    let blocks = 1 + names.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert_eq!(blocks, 4);
+    assert_eq!(names.len(), 40 * 39 * 5 + 1);
+}

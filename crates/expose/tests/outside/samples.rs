@@ -1,0 +1,237 @@
+//! A node and a cluster with something of everything, for the tests of the metrics.
+
+use std::collections::BTreeMap;
+
+use prometheus::Registry;
+use rdmascope_expose::api::{CellState, PauseLevel};
+use rdmascope_expose::metrics::{
+    AgentInput, AgentOwn, CoordinatorInput, CoordinatorOwn, MetricInput, PairBandwidth, PairLatency, PairRow,
+    ProbeOutcome, QueueInput, SweepInput, agent, coordinator, encode, pairs,
+};
+use rdmascope_model::{
+    Cause, Device, EndpointName, Finding, GidEntry, GidType, LinkLayer, Metric, Netdev, PhysState, Port,
+    PortState, Reading, Snapshot, Status, Wall,
+};
+
+/// Every counter file that any driver gives.
+const FILES: &[&str] = &[
+    "port_rcv_data",
+    "port_xmit_data",
+    "port_rcv_packets",
+    "port_xmit_packets",
+    "port_xmit_wait",
+    "port_xmit_discards",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "symbol_error",
+    "link_downed",
+    "link_error_recovery",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "packet_seq_err",
+    "implied_nak_seq_err",
+    "local_ack_timeout_err",
+    "roce_adp_retrans",
+    "req_transport_retries_exceeded",
+    "out_of_sequence",
+    "duplicate_request",
+    "rnr_nak_retry_err",
+    "out_of_buffer",
+    "np_cnp_sent",
+    "np_ecn_marked_roce_packets",
+    "rp_cnp_handled",
+    "rp_cnp_ignored",
+    "rx_icrc_encapsulated",
+];
+
+fn word(text: &str) -> Reading<String> {
+    Reading::Value(text.to_owned())
+}
+
+/// A port in good health.
+pub(crate) fn port() -> Port {
+    Port {
+        number: 1,
+        state: Reading::Value(PortState::Active),
+        phys_state: Reading::Value(PhysState::LinkUp),
+        link_layer: Reading::Value(LinkLayer::Ethernet),
+        rate_bps: Reading::Value(100_000_000_000),
+        lid: Reading::Value(0),
+        gids: Reading::Value(vec![GidEntry {
+            index: 3,
+            gid: "::ffff:10.0.0.1".parse().unwrap(),
+            kind: Reading::Value(GidType::RoceV2),
+            netdev: word("eth1"),
+        }]),
+        gids_unread: Vec::new(),
+        active_mtu: Reading::Value(4096),
+        max_mtu: Reading::Value(4096),
+        netdev: word("eth1"),
+        counters: FILES.iter().map(|file| ((*file).to_owned(), Reading::Value(7))).collect(),
+    }
+}
+
+/// A node with one device, of these ports.
+pub(crate) fn snapshot(ports: Vec<Port>) -> Snapshot {
+    let netdev = Netdev {
+        index: Reading::Value(2),
+        mtu: Reading::Value(9000),
+        oper_state: word("up"),
+        admin_up: Reading::Value(true),
+        carrier: Reading::Value(true),
+        carrier_changes: Reading::Value(3),
+        tx_bytes: Reading::Value(1),
+        rx_bytes: Reading::Value(1),
+        addresses: Reading::Value(vec!["10.0.0.1".parse().unwrap()]),
+    };
+    Snapshot {
+        taken_at: Wall(1_796_000_000_500),
+        devices: Reading::Value(vec![Device {
+            name: "mlx5_0".to_owned(),
+            node_guid: word("b859:9f03:00d4:1c2a"),
+            firmware: word("20.39.1002"),
+            node_type: word("CA"),
+            board: word("MT_0000000008"),
+            driver: word("mlx5_core"),
+            pci_address: word("0000:3b:00.0"),
+            numa_node: Reading::Value(0),
+            uverbs: word("uverbs0"),
+            ports,
+        }]),
+        netdevs: Reading::Value(BTreeMap::from([("eth1".to_owned(), netdev)])),
+    }
+}
+
+/// Stands for the sum that the agent makes of several counters.
+pub(crate) fn retransmits(counters: &BTreeMap<String, Reading<u64>>) -> Reading<u64> {
+    counters.get("packet_seq_err").cloned().unwrap_or(Reading::Absent)
+}
+
+/// One result of a check.
+pub(crate) fn finding(id: &'static str, status: Status) -> Finding {
+    Finding {
+        id,
+        status,
+        subject: "mlx5_0/1".to_owned(),
+        summary: "Seen.".to_owned(),
+        cause: String::new(),
+        next_step: String::new(),
+        evidence: Vec::new(),
+    }
+}
+
+/// An agent's input over a snapshot and findings.
+pub(crate) fn agent_input<'a>(snapshot: Option<&'a Snapshot>, findings: &'a [Finding]) -> AgentInput<'a> {
+    AgentInput {
+        version: "1.2.3",
+        snapshot,
+        findings,
+        retransmits,
+        paused: PauseLevel::Bandwidth,
+        uplink_connected: true,
+    }
+}
+
+/// All that a healthy agent answers.
+pub(crate) fn agent_text() -> String {
+    let snapshot = snapshot(vec![port()]);
+    let registry = Registry::new();
+    AgentOwn::new(&registry).unwrap().probe(Metric::Latency, ProbeOutcome::Measured);
+    let findings = [finding("port-state", Status::Ok)];
+    agent(&agent_input(Some(&snapshot), &findings)) + &encode(&registry).unwrap()
+}
+
+/// The matrix of one metric in short.
+pub(crate) fn metric_input(metric: Metric) -> MetricInput {
+    MetricInput {
+        metric,
+        pairs: [6, 2, 1, 2, 1],
+        age_seconds: Some(12.5),
+        stale_after_seconds: 60.0,
+        median: Some(2_000),
+        sweep: Some(SweepInput { running: true, total: 12, done: 9, failed: 2, excluded: 1 }),
+    }
+}
+
+/// All that a coordinator answers on `/metrics`.
+pub(crate) fn coordinator_text() -> String {
+    let registry = Registry::new();
+    let own = CoordinatorOwn::new(&registry).unwrap();
+    own.latency_measured(2_000);
+    own.bandwidth_measured(90_000_000_000, Some(100_000_000_000));
+    own.failed(Metric::Latency, Cause::RetryExceeded);
+    let metrics = Metric::ALL.map(metric_input);
+    let input = CoordinatorInput {
+        version: "1.2.3",
+        epoch: 5,
+        insecure: false,
+        paused: PauseLevel::None,
+        nodes_connected: 4,
+        nodes_lost: 1,
+        nodes_paused_bandwidth: 0,
+        nodes_paused_all: 1,
+        endpoints_usable: 4,
+        endpoints_unusable: 1,
+        endpoints_gone: 0,
+        grants: 4,
+        leases: 2,
+        queues: &[QueueInput { name: "agent_bulk", entries: 3, limit: 1_024 }],
+        metrics: &metrics,
+    };
+    coordinator(&input) + &encode(&registry).unwrap()
+}
+
+/// Names of `count` endpoints.
+pub(crate) fn names(count: usize) -> Vec<EndpointName> {
+    (0..count)
+        .map(|i| EndpointName { node: format!("node{i}"), device: "mlx5_0".to_owned(), port: 1 })
+        .collect()
+}
+
+/// A pair that was measured.
+pub(crate) fn fresh<'a>(source: &'a EndpointName, target: &'a EndpointName) -> PairRow<'a> {
+    PairRow {
+        source,
+        target,
+        rail: "",
+        latency: PairLatency {
+            state: CellState::Fresh,
+            p50_ns: Some(2_500),
+            p99_ns: Some(9_000),
+            method: "rc_half_rtt",
+            clock: "sw",
+        },
+        bandwidth: PairBandwidth {
+            state: CellState::Fresh,
+            average_bps: Some(96_000_000_000),
+            method: "rc_write",
+            clock: "sw",
+        },
+    }
+}
+
+/// Every ordered pair, changed by `change`.
+pub(crate) fn all_pairs(
+    names: &[EndpointName],
+    change: impl Fn(usize, usize, &mut PairRow<'_>) + Copy,
+) -> impl Iterator<Item = PairRow<'_>> + Clone {
+    (0..names.len()).flat_map(move |s| {
+        (0..names.len()).filter(move |t| *t != s).map(move |t| {
+            let mut row = fresh(&names[s], &names[t]);
+            change(s, t, &mut row);
+            row
+        })
+    })
+}
+
+/// All that a coordinator answers on `/metrics/pairs` for four endpoints, one of which is dead.
+pub(crate) fn pairs_text() -> String {
+    let names = names(4);
+    let rows = all_pairs(&names, |s, t, row| {
+        if s == 3 || t == 3 {
+            row.latency.state = CellState::Failed;
+            row.bandwidth.state = CellState::Never;
+        }
+    });
+    pairs(12, 10_000, rows).collect()
+}

@@ -1,0 +1,66 @@
+//! Network devices of a captured machine: the files of `/sys/class/net`, and a file for what only netlink tells (addresses).
+
+use crate::parse;
+use crate::tree::Tree;
+use rdmascope_model::{Netdev, Reading};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+const CLASS: &str = "sys/class/net";
+
+/// `IFF_UP` (`include/uapi/linux/if.h`).
+const IFF_UP: u32 = 1;
+
+/// All network devices below the root. Addresses are in `rdmascope/netdev/NAME/addresses`, one on each line.
+pub(crate) fn from_files(tree: &Tree) -> Reading<BTreeMap<String, Netdev>> {
+    match tree.list(CLASS) {
+        Reading::Value(names) => Reading::Value(
+            names
+                .into_iter()
+                // `bonding_masters` is a file in this folder, not a device.
+                .filter(|name| name != "bonding_masters")
+                .map(|name| {
+                    let netdev = one(tree, &name);
+                    (name, netdev)
+                })
+                .collect(),
+        ),
+        Reading::Absent => Reading::Failed(format!("{CLASS} is not part of this capture")),
+        Reading::Failed(why) => Reading::Failed(why),
+    }
+}
+
+fn one(tree: &Tree, name: &str) -> Netdev {
+    let base = format!("{CLASS}/{name}");
+    let admin_up =
+        tree.parsed(&format!("{base}/flags"), |text| parse::hex_u32(text).map(|f| f & IFF_UP != 0));
+    let carrier = tree.parsed(&format!("{base}/carrier"), |text| parse::number::<u8>(text).map(|c| c == 1));
+    Netdev {
+        index: tree.parsed(&format!("{base}/ifindex"), parse::number),
+        mtu: tree.parsed(&format!("{base}/mtu"), parse::number),
+        oper_state: tree.parsed(&format!("{base}/operstate"), parse::plain),
+        // The kernel answers EINVAL for the carrier of a device that is switched off: it uses none.
+        carrier: match (&admin_up, carrier) {
+            (Reading::Value(false), Reading::Failed(_)) => Reading::Value(false),
+            (_, carrier) => carrier,
+        },
+        admin_up,
+        carrier_changes: tree.parsed(&format!("{base}/carrier_changes"), parse::number),
+        tx_bytes: tree.parsed(&format!("{base}/statistics/tx_bytes"), parse::number),
+        rx_bytes: tree.parsed(&format!("{base}/statistics/rx_bytes"), parse::number),
+        addresses: addresses(tree, name),
+    }
+}
+
+fn addresses(tree: &Tree, name: &str) -> Reading<Vec<IpAddr>> {
+    let path = format!("rdmascope/netdev/{name}/addresses");
+    let read = |text: &str| {
+        text.lines()
+            .map(|line| line.trim().parse().map_err(|_| "a line of it is not an IP address".to_owned()))
+            .collect()
+    };
+    match tree.parsed(&path, read) {
+        Reading::Absent => Reading::Failed(format!("{path} is not part of this capture, or empty")),
+        reading => reading,
+    }
+}

@@ -1,0 +1,279 @@
+//! From foreign bytes to the program's words: every field is checked here, once, and nothing behind it needs to doubt.
+
+use crate::wire::{self, AgentKind, CoordinatorKind, OutcomeKind, SpecKind};
+use crate::{
+    ENDPOINTS_PER_AGENT_MAX, FINDINGS_MAX, FRAME_BYTES_MAX, FindingBrief, FrameError, Hello, OFFER_BYTES_MAX,
+    PEERS_PER_FRAME_MAX, PauseFlags, ProbeResult, RESULTS_PER_FRAME_MAX, RelayPayload, ToAgent,
+    ToCoordinator, to_wire,
+};
+use prost::Message;
+use rdmascope_model::{
+    BandwidthSpec, BandwidthStats, Cause, CounterDelta, EndpointInfo, EndpointName, Exclusion, Fabric,
+    Failure, Gid, LatencySpec, LatencyStats, LeaseId, Metric, Outcome, ProbePlan, ProbeSpec, Role, Side,
+    Status, Step, Urgency, Wall,
+};
+use std::time::Duration;
+
+/// Longest text in a frame, bytes: a line on a screen, several times over.
+const TEXT_BYTES_MAX: usize = 1_024;
+
+impl ToCoordinator {
+    /// Reads an agent's frame.
+    ///
+    /// # Errors
+    /// The bytes are too many, undecodable, of an unknown kind, or a field makes no sense.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
+        let frame = wire::AgentFrame::decode(bounded(bytes)?).map_err(FrameError::Undecodable)?;
+        Ok(match frame.kind.ok_or(FrameError::UnknownKind)? {
+            AgentKind::Hello(h) => Self::Hello(hello(h)?),
+            AgentKind::Heartbeat(flags) => Self::Heartbeat(pause(flags)),
+            AgentKind::Inventory(inventory) => Self::Inventory {
+                endpoints: list("endpoints", inventory.endpoints, ENDPOINTS_PER_AGENT_MAX, endpoint)?,
+                findings: list("findings", inventory.findings, FINDINGS_MAX, finding)?,
+            },
+            AgentKind::Relay(r) => {
+                let (lease, payload) = relay(r)?;
+                Self::Relay { lease, payload }
+            }
+            AgentKind::Results(r) => {
+                Self::Results(list("results", r.results, RESULTS_PER_FRAME_MAX, result)?)
+            }
+        })
+    }
+}
+
+impl ToAgent {
+    /// Reads a coordinator's frame.
+    ///
+    /// # Errors
+    /// The bytes are too many, undecodable, of an unknown kind, or a field makes no sense.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
+        let frame = wire::CoordinatorFrame::decode(bounded(bytes)?).map_err(FrameError::Undecodable)?;
+        Ok(match frame.kind.ok_or(FrameError::UnknownKind)? {
+            CoordinatorKind::Welcome(w) => Self::Welcome {
+                protocol: w.protocol,
+                epoch: w.epoch,
+                heartbeat: Duration::from_millis(w.heartbeat_ms.max(100).into()),
+            },
+            CoordinatorKind::Refused(message) => Self::Refused { message: text("message", message)? },
+            CoordinatorKind::HeartbeatReply(_) => Self::HeartbeatReply,
+            CoordinatorKind::Book(book) => Self::Book {
+                generation: book.generation,
+                total: book.total,
+                peers: list("peers", book.peers, PEERS_PER_FRAME_MAX, |n| name("peer", Some(n)))?,
+            },
+            CoordinatorKind::Grant(g) => Self::Grant {
+                epoch: g.epoch,
+                generation: g.generation,
+                expires_in: Duration::from_millis(g.expires_in_ms.into()),
+                pings_per_second: g.pings_per_second,
+            },
+            CoordinatorKind::Lease(l) => lease(l)?,
+            CoordinatorKind::Relay(r) => {
+                let (lease, payload) = relay(r)?;
+                Self::Relay { lease, payload }
+            }
+            CoordinatorKind::LeaseEnd(lease) => Self::LeaseEnd { lease: LeaseId(lease) },
+            CoordinatorKind::Pause(flags) => Self::Pause(pause(flags)),
+        })
+    }
+}
+
+fn bounded(bytes: &[u8]) -> Result<&[u8], FrameError> {
+    if bytes.len() <= FRAME_BYTES_MAX { Ok(bytes) } else { Err(FrameError::TooLong(bytes.len())) }
+}
+
+fn bad(field: &'static str, what: impl Into<String>) -> FrameError {
+    FrameError::BadField { field, what: what.into() }
+}
+
+fn text(field: &'static str, text: String) -> Result<String, FrameError> {
+    if text.len() <= TEXT_BYTES_MAX {
+        Ok(text)
+    } else {
+        Err(bad(field, format!("{} bytes long", text.len())))
+    }
+}
+
+fn list<W, T>(
+    field: &'static str,
+    items: Vec<W>,
+    max: usize,
+    read: impl Fn(W) -> Result<T, FrameError>,
+) -> Result<Vec<T>, FrameError> {
+    if items.len() > max {
+        return Err(bad(field, format!("{} items long; at most {max} are accepted", items.len())));
+    }
+    items.into_iter().map(read).collect()
+}
+
+/// Finds the value whose number on the wire this is.
+fn one_of<T: Copy>(
+    field: &'static str,
+    number: u32,
+    values: impl IntoIterator<Item = T>,
+    number_of: impl Fn(T) -> u32,
+) -> Result<T, FrameError> {
+    let found = values.into_iter().find(|&value| number_of(value) == number);
+    found.ok_or_else(|| bad(field, format!("the unknown number {number}")))
+}
+
+fn hello(h: wire::Hello) -> Result<Hello, FrameError> {
+    // A node name must be able to be part of an endpoint name.
+    let node = name("node", Some(wire::Name { node: h.node, device: "x".to_owned(), port: 1 }))?.node;
+    Ok(Hello {
+        protocol_min: h.protocol_min,
+        protocol_max: h.protocol_max,
+        agent_version: text("agent version", h.agent_version)?,
+        node,
+        instance: h.instance,
+        machine: text("machine", h.machine)?,
+    })
+}
+
+fn pause(flags: wire::PauseFlags) -> PauseFlags {
+    PauseFlags { all: flags.all, bandwidth: flags.bandwidth }
+}
+
+fn name(field: &'static str, name: Option<wire::Name>) -> Result<EndpointName, FrameError> {
+    let name = name.ok_or_else(|| bad(field, "missing"))?;
+    let written = format!("{}/{}/{}", name.node, name.device, name.port);
+    written.parse().map_err(|e: rdmascope_model::EndpointNameError| bad(field, e.to_string()))
+}
+
+fn endpoint(e: wire::Endpoint) -> Result<EndpointInfo, FrameError> {
+    let gid = e.gid.map(|bytes| <[u8; 16]>::try_from(bytes).map(Gid)).transpose();
+    let unusable = e.unusable.map(cause).transpose()?;
+    Ok(EndpointInfo {
+        name: name("endpoint", e.name)?,
+        fabric: one_of(
+            "fabric",
+            e.fabric,
+            [Fabric::Roce, Fabric::InfiniBand, Fabric::Tcp, Fabric::Simulated],
+            to_wire::fabric,
+        )?,
+        gid: gid.map_err(|bytes| bad("gid", format!("{} bytes long", bytes.len())))?,
+        netdev: e.netdev.map(|t| text("netdev", t)).transpose()?,
+        netdev_mtu: e.netdev_mtu,
+        active_mtu: e.active_mtu,
+        rate_bps: e.rate_bps,
+        unusable,
+        unusable_detail: text("unusable detail", e.unusable_detail)?,
+    })
+}
+
+/// A cause that a newer agent knows and this program does not is still a failure.
+fn cause(number: u32) -> Result<Cause, FrameError> {
+    if number == 0 {
+        return Err(bad("cause", "missing"));
+    }
+    Ok(Cause::from_number(number).unwrap_or(Cause::Internal))
+}
+
+fn finding(f: wire::Finding) -> Result<FindingBrief, FrameError> {
+    Ok(FindingBrief {
+        id: text("finding id", f.id)?,
+        status: one_of("finding status", f.status, Status::ALL, to_wire::status)?,
+        subject: text("finding subject", f.subject)?,
+        summary: text("finding summary", f.summary)?,
+        next_step: text("finding next step", f.next_step)?,
+    })
+}
+
+fn relay(r: wire::Relay) -> Result<(LeaseId, RelayPayload), FrameError> {
+    let payload = match r.offer {
+        None => RelayPayload::Ready,
+        Some(offer) if offer.len() <= OFFER_BYTES_MAX => RelayPayload::Offer(offer),
+        Some(offer) => return Err(bad("offer", format!("{} bytes long", offer.len()))),
+    };
+    Ok((LeaseId(r.lease), payload))
+}
+
+fn result(r: wire::ProbeResult) -> Result<ProbeResult, FrameError> {
+    let delta = CounterDelta { retransmits: r.retransmits };
+    let outcome = match r.outcome.ok_or_else(|| bad("outcome", "missing"))? {
+        OutcomeKind::Latency(l) => Outcome::Latency(latency(&l)?, delta),
+        OutcomeKind::Bandwidth(b) => Outcome::Bandwidth(bandwidth(&b)?, delta),
+        OutcomeKind::Failed(f) => Outcome::Failed(Failure {
+            cause: cause(f.cause)?,
+            step: one_of("step", f.step, Step::ALL, to_wire::step)?,
+            side: one_of("side", f.side, [Side::Source, Side::Target, Side::Coordinator], to_wire::side)?,
+            evidence: text("evidence", f.evidence)?,
+        }),
+        OutcomeKind::Excluded(why) => {
+            Outcome::Excluded(one_of("exclusion", why, Exclusion::ALL, |e| e as u32)?)
+        }
+    };
+    Ok(ProbeResult {
+        lease: r.lease.map(LeaseId),
+        local: name("local endpoint", r.local)?,
+        peer: name("peer endpoint", r.peer)?,
+        role: role(r.role)?,
+        metric: one_of("metric", r.metric, Metric::ALL, to_wire::metric)?,
+        measured_at: Wall(r.measured_at_ms),
+        outcome,
+    })
+}
+
+fn role(number: u32) -> Result<Role, FrameError> {
+    one_of("role", number, [Role::Source, Role::Target], to_wire::role)
+}
+
+fn latency(l: &wire::Latency) -> Result<LatencyStats, FrameError> {
+    let rising = l.min_ns <= l.p50_ns && l.p50_ns <= l.p90_ns && l.p90_ns <= l.max_ns;
+    if l.count == 0 || !rising {
+        return Err(bad("latency", "not a set of rising figures with a count"));
+    }
+    Ok(LatencyStats {
+        count: l.count,
+        min_ns: l.min_ns,
+        p50_ns: l.p50_ns,
+        p90_ns: l.p90_ns,
+        p99_ns: l.p99_ns,
+        p999_ns: l.p999_ns,
+        max_ns: l.max_ns,
+        host_delayed: l.host_delayed,
+    })
+}
+
+fn bandwidth(b: &wire::Bandwidth) -> Result<BandwidthStats, FrameError> {
+    if b.completions == 0 || b.duration_ns == 0 || b.average_bps == 0 {
+        return Err(bad("bandwidth", "without completions, time or rate: that is a failure, not a number"));
+    }
+    Ok(BandwidthStats {
+        bytes: b.bytes,
+        duration_ns: b.duration_ns,
+        average_bps: b.average_bps,
+        worst_window_bps: b.worst_window_bps,
+        completions: b.completions,
+    })
+}
+
+fn lease(l: wire::Lease) -> Result<ToAgent, FrameError> {
+    let spec = match l.spec.ok_or_else(|| bad("spec", "missing"))? {
+        SpecKind::Latency(s) => ProbeSpec::Latency(LatencySpec {
+            samples: s.samples,
+            warmup: s.warmup,
+            message_bytes: s.message_bytes,
+        }),
+        SpecKind::Bandwidth(s) => ProbeSpec::Bandwidth(BandwidthSpec {
+            message_bytes: s.message_bytes,
+            depth: s.depth,
+            warmup: Duration::from_millis(s.warmup_ms.into()),
+            duration: Duration::from_millis(s.duration_ms.into()),
+            completions_min: s.completions_min,
+            bytes_max: s.bytes_max,
+        }),
+    };
+    let urgencies = [Urgency::Background, Urgency::Operator, Urgency::Drained];
+    let plan = ProbePlan {
+        lease: LeaseId(l.lease),
+        role: role(l.role)?,
+        local: name("local endpoint", l.local)?,
+        peer: name("peer endpoint", l.peer)?,
+        spec,
+        urgency: one_of("urgency", l.urgency, urgencies, to_wire::urgency)?,
+        expires_in: Duration::from_millis(l.expires_in_ms.into()),
+    };
+    Ok(ToAgent::Lease { epoch: l.epoch, plan, setup_within: Duration::from_millis(l.setup_within_ms.into()) })
+}

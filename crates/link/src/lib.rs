@@ -1,0 +1,207 @@
+//! What agent and coordinator say to each other: frames, their bytes, and which versions understand each other.
+//!
+//! One WebSocket message is one frame. Frames are protobuf messages (numbered fields, so that a newer peer may add some);
+//! the types that the rest of the program sees are plain enums of the model's words, and nothing in them is unchecked.
+
+mod from_wire;
+mod to_wire;
+mod version;
+mod wire;
+
+pub use version::{PROTOCOL_MAX, PROTOCOL_MIN, VersionMismatch, negotiate};
+
+use rdmascope_model::{EndpointInfo, EndpointName, LeaseId, Metric, Outcome, ProbePlan, Role, Status, Wall};
+use std::time::Duration;
+
+/// Largest frame that either side accepts, bytes.
+pub const FRAME_BYTES_MAX: usize = 64 * 1024;
+/// Endpoints of one agent: 16 devices with 4 ports, or 64 virtual functions.
+pub const ENDPOINTS_PER_AGENT_MAX: usize = 64;
+/// Findings that travel with an inventory, the worst first; 64 × about 600 bytes stay below a frame.
+pub const FINDINGS_MAX: usize = 64;
+/// Results in one frame; 100 × about 200 bytes stay well below a frame.
+pub const RESULTS_PER_FRAME_MAX: usize = 100;
+/// Peers in one address-book frame; 200 × at most 260 bytes stay below a frame.
+pub const PEERS_PER_FRAME_MAX: usize = 200;
+/// Largest offer that a transport may make, bytes.
+pub const OFFER_BYTES_MAX: usize = 256;
+
+/// From an agent to the coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToCoordinator {
+    /// The first frame of a connection.
+    Hello(Hello),
+    /// Every heartbeat interval, and whenever a pause flag changes.
+    Heartbeat(PauseFlags),
+    /// What the agent has; replaces the inventory before.
+    Inventory {
+        /// Its endpoints.
+        endpoints: Vec<EndpointInfo>,
+        /// What its checks found, the worst first; findings that are fine are left out.
+        findings: Vec<FindingBrief>,
+    },
+    /// For the other side of a lease.
+    Relay {
+        /// Which lease.
+        lease: LeaseId,
+        /// What to pass on.
+        payload: RelayPayload,
+    },
+    /// How probes ended: new ones, or the last known ones after a coordinator's restart.
+    Results(Vec<ProbeResult>),
+}
+
+/// From the coordinator to an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToAgent {
+    /// Answer to a good hello.
+    Welcome {
+        /// The protocol version that both sides use from here on.
+        protocol: u32,
+        /// The coordinator's epoch: grants and leases of an older one are void.
+        epoch: u64,
+        /// How often to send a heartbeat.
+        heartbeat: Duration,
+    },
+    /// Answer to a bad hello; the connection is closed after it.
+    Refused {
+        /// Why, for the agent's log.
+        message: String,
+    },
+    /// Answer to a heartbeat.
+    HeartbeatReply,
+    /// A part of the address book that mesh grants speak of.
+    Book {
+        /// Generation of the book.
+        generation: u64,
+        /// Peers in the whole book.
+        total: u32,
+        /// This part's peers.
+        peers: Vec<EndpointName>,
+    },
+    /// Permission to ping the peers of the book.
+    Grant {
+        /// The coordinator's epoch.
+        epoch: u64,
+        /// The book that it is for.
+        generation: u64,
+        /// It ends so long after it came in.
+        expires_in: Duration,
+        /// Pings per second of each endpoint.
+        pings_per_second: u32,
+    },
+    /// Permission, and order, for one probe of one pair.
+    Lease {
+        /// The coordinator's epoch.
+        epoch: u64,
+        /// What to do.
+        plan: ProbePlan,
+        /// Both sides must be connected so long after it came in.
+        setup_within: Duration,
+    },
+    /// From the other side of a lease.
+    Relay {
+        /// Which lease.
+        lease: LeaseId,
+        /// What the other side said.
+        payload: RelayPayload,
+    },
+    /// The lease is over: close what belongs to it.
+    LeaseEnd {
+        /// Which lease.
+        lease: LeaseId,
+    },
+    /// The operator's pause flags for this agent.
+    Pause(PauseFlags),
+}
+
+/// Who is calling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Oldest protocol version that the agent speaks.
+    pub protocol_min: u32,
+    /// Newest one.
+    pub protocol_max: u32,
+    /// The agent's program version.
+    pub agent_version: String,
+    /// Its node name.
+    pub node: String,
+    /// Differs between two runs of the agent.
+    pub instance: u64,
+    /// The machine's boot id: agents that share it share processors.
+    pub machine: String,
+}
+
+/// What is paused. Both flags are false in normal work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PauseFlags {
+    /// No probe at all.
+    pub all: bool,
+    /// No bandwidth probe.
+    pub bandwidth: bool,
+}
+
+/// What one side of a lease tells the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RelayPayload {
+    /// Where to connect, opaque to all but the transport.
+    Offer(Vec<u8>),
+    /// Connected: messages are received from here on.
+    Ready,
+}
+
+/// How one side's probe ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeResult {
+    /// The lease that it belongs to; `None` for a result from before, sent again to a restarted coordinator.
+    pub lease: Option<LeaseId>,
+    /// The reporter's endpoint.
+    pub local: EndpointName,
+    /// The other endpoint.
+    pub peer: EndpointName,
+    /// Which end the reporter was.
+    pub role: Role,
+    /// What was measured.
+    pub metric: Metric,
+    /// When, on the reporter's clock.
+    pub measured_at: Wall,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// A finding of an agent's checks, as far as the coordinator shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FindingBrief {
+    /// Id of the check.
+    pub id: String,
+    /// How bad.
+    pub status: Status,
+    /// What it is about.
+    pub subject: String,
+    /// What was seen.
+    pub summary: String,
+    /// What to do.
+    pub next_step: String,
+}
+
+/// The bytes are not a frame that this version can use.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// Longer than [`FRAME_BYTES_MAX`].
+    #[error("frame of {0} bytes; at most {FRAME_BYTES_MAX} are accepted")]
+    TooLong(usize),
+    /// Not protobuf, or a field of the wrong type.
+    #[error("frame cannot be decoded")]
+    Undecodable(#[source] prost::DecodeError),
+    /// No known kind: it comes from a newer version.
+    #[error("frame of a kind that this version does not know")]
+    UnknownKind,
+    /// A field is missing or has a value that makes no sense.
+    #[error("frame field {field} is {what}")]
+    BadField {
+        /// Which field.
+        field: &'static str,
+        /// What is wrong with it.
+        what: String,
+    },
+}

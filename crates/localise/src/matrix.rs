@@ -1,0 +1,381 @@
+//! All cells of all ordered pairs, by small numbers that stand for endpoints.
+//!
+//! An endpoint keeps its number for as long as the coordinator runs, so that a matrix never renumbers under a reader.
+//! Figures are packed into 32-bit fields: 4,096 endpoints have 16.8 million pairs for each metric.
+
+use crate::{Cell, Measured};
+use rdmascope_model::{
+    BandwidthStats, CounterDelta, EndpointName, Exclusion, Failure, LatencyStats, Metric, Wall,
+};
+use std::collections::BTreeMap;
+
+/// The number of an endpoint in one coordinator's run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EndpointIndex(pub u32);
+
+/// A completed latency probe in 40 bytes; 0 stands for "absent" in p99 and p999, `u32::MAX` in `retransmits`.
+/// Times are nanoseconds and stop at 4.29 s, which is longer than any lease lets a message travel.
+#[derive(Clone, Copy, Debug, Default)]
+struct LatencyRow {
+    at_ms: u64,
+    min: u32,
+    p50: u32,
+    p90: u32,
+    p99: u32,
+    p999: u32,
+    max: u32,
+    count: u32,
+    host_delayed: u32,
+    retransmits: u32,
+}
+
+/// A completed bandwidth probe; `u64::MAX` stands for "absent" in `worst_bps`, `u32::MAX` in `retransmits`.
+#[derive(Clone, Copy, Debug, Default)]
+struct BandwidthRow {
+    at_ms: u64,
+    bytes: u64,
+    duration_ns: u64,
+    average_bps: u64,
+    worst_bps: u64,
+    completions: u32,
+    retransmits: u32,
+}
+
+/// Why a cell has no figure; kept apart, since there are few of them.
+#[derive(Clone, Debug)]
+enum Exception {
+    Failed(Wall, Failure),
+    Excluded(Wall, Exclusion),
+}
+
+/// The cells of all ordered pairs.
+#[derive(Debug, Default)]
+pub struct Matrix {
+    names: Vec<EndpointName>,
+    index: BTreeMap<EndpointName, EndpointIndex>,
+    /// Row = source; a row grows when one of its cells is first written.
+    latency: Vec<Vec<LatencyRow>>,
+    bandwidth: Vec<Vec<BandwidthRow>>,
+    exceptions: BTreeMap<(Metric, EndpointIndex, EndpointIndex), Exception>,
+    revision: u64,
+}
+
+impl Matrix {
+    /// The number of an endpoint, given now if it has none yet.
+    pub fn intern(&mut self, name: &EndpointName) -> EndpointIndex {
+        if let Some(&index) = self.index.get(name) {
+            return index;
+        }
+        let index = EndpointIndex(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
+        self.names.push(name.clone());
+        self.index.insert(name.clone(), index);
+        self.latency.push(Vec::new());
+        self.bandwidth.push(Vec::new());
+        self.revision += 1;
+        index
+    }
+
+    /// The number of an endpoint that is known already.
+    #[must_use]
+    pub fn find(&self, name: &EndpointName) -> Option<EndpointIndex> {
+        self.index.get(name).copied()
+    }
+
+    /// The name behind a number of this matrix.
+    #[must_use]
+    pub fn name(&self, index: EndpointIndex) -> &EndpointName {
+        &self.names[index.0 as usize]
+    }
+
+    /// Known endpoints, gone ones included, in the order of their names.
+    pub fn endpoints(&self) -> impl Iterator<Item = (&EndpointName, EndpointIndex)> {
+        self.index.iter().map(|(name, &index)| (name, index))
+    }
+
+    /// How many endpoints are known.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// No endpoint is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Grows with every change, so that a reader can tell whether to look again.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// A change outside the cells that readers of the matrix must see.
+    pub fn touch(&mut self) {
+        self.revision += 1;
+    }
+
+    /// One cell.
+    #[must_use]
+    pub fn cell(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Cell {
+        match self.exceptions.get(&(metric, source, target)) {
+            Some(Exception::Failed(at, failure)) => Cell::Failed { at: *at, failure: failure.clone() },
+            Some(Exception::Excluded(at, why)) => Cell::Excluded { at: *at, why: *why },
+            None => self.measured(metric, source, target),
+        }
+    }
+
+    /// Why the last probe of a pair failed, if it did.
+    #[must_use]
+    pub fn failure(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Option<&Failure> {
+        match self.exceptions.get(&(metric, source, target)) {
+            Some(Exception::Failed(_, failure)) => Some(failure),
+            Some(Exception::Excluded(..)) | None => None,
+        }
+    }
+
+    /// Writes a completed probe; an older one than what is there is ignored. True when it was written.
+    pub fn record(
+        &mut self,
+        source: EndpointIndex,
+        target: EndpointIndex,
+        at: Wall,
+        measured: &Measured,
+    ) -> bool {
+        let metric = match measured {
+            Measured::Latency(..) => Metric::Latency,
+            Measured::Bandwidth(..) => Metric::Bandwidth,
+        };
+        if !self.is_news(metric, source, target, at) {
+            return false;
+        }
+        match measured {
+            Measured::Latency(stats, delta) => {
+                *slot(&mut self.latency[source.0 as usize], target) = pack_latency(at, stats, *delta);
+            }
+            Measured::Bandwidth(stats, delta) => {
+                *slot(&mut self.bandwidth[source.0 as usize], target) = pack_bandwidth(at, stats, *delta);
+            }
+        }
+        self.exceptions.remove(&(metric, source, target));
+        self.revision += 1;
+        true
+    }
+
+    /// Writes that the last probe failed; ignored when something newer is there. True when it was written.
+    pub fn fail(
+        &mut self,
+        metric: Metric,
+        source: EndpointIndex,
+        target: EndpointIndex,
+        at: Wall,
+        failure: Failure,
+    ) -> bool {
+        self.except(metric, source, target, at, Exception::Failed(at, failure))
+    }
+
+    /// Writes that the last probe was not run; ignored when something newer is there. True when it was written.
+    pub fn exclude(
+        &mut self,
+        metric: Metric,
+        source: EndpointIndex,
+        target: EndpointIndex,
+        at: Wall,
+        why: Exclusion,
+    ) -> bool {
+        self.except(metric, source, target, at, Exception::Excluded(at, why))
+    }
+
+    fn except(
+        &mut self,
+        metric: Metric,
+        source: EndpointIndex,
+        target: EndpointIndex,
+        at: Wall,
+        exception: Exception,
+    ) -> bool {
+        let news = self.is_news(metric, source, target, at);
+        if news {
+            self.exceptions.insert((metric, source, target), exception);
+            self.revision += 1;
+        }
+        news
+    }
+
+    fn is_news(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex, at: Wall) -> bool {
+        self.cell(metric, source, target).at().is_none_or(|known| known < at)
+    }
+
+    fn measured(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Cell {
+        let (row, column) = (source.0 as usize, target.0 as usize);
+        let known = match metric {
+            Metric::Latency => self.latency[row].get(column).and_then(unpack_latency),
+            Metric::Bandwidth => self.bandwidth[row].get(column).and_then(unpack_bandwidth),
+        };
+        known.map_or(Cell::Never, |(at, measured)| Cell::Known { at, measured })
+    }
+}
+
+fn slot<T: Copy + Default>(row: &mut Vec<T>, target: EndpointIndex) -> &mut T {
+    let column = target.0 as usize;
+    if row.len() <= column {
+        row.resize(column + 1, T::default());
+    }
+    &mut row[column]
+}
+
+fn narrow(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+fn pack_retransmits(delta: CounterDelta) -> u32 {
+    delta.retransmits.map_or(u32::MAX, |count| narrow(count).min(u32::MAX - 1))
+}
+
+fn unpack_retransmits(packed: u32) -> CounterDelta {
+    CounterDelta { retransmits: (packed != u32::MAX).then_some(packed.into()) }
+}
+
+fn pack_latency(at: Wall, stats: &LatencyStats, delta: CounterDelta) -> LatencyRow {
+    LatencyRow {
+        at_ms: at.0,
+        min: narrow(stats.min_ns),
+        p50: narrow(stats.p50_ns),
+        p90: narrow(stats.p90_ns),
+        p99: stats.p99_ns.map_or(0, narrow),
+        p999: stats.p999_ns.map_or(0, narrow),
+        max: narrow(stats.max_ns),
+        count: stats.count,
+        host_delayed: stats.host_delayed,
+        retransmits: pack_retransmits(delta),
+    }
+}
+
+fn unpack_latency(row: &LatencyRow) -> Option<(Wall, Measured)> {
+    let stats = LatencyStats {
+        count: row.count,
+        min_ns: row.min.into(),
+        p50_ns: row.p50.into(),
+        p90_ns: row.p90.into(),
+        p99_ns: (row.p99 != 0).then_some(row.p99.into()),
+        p999_ns: (row.p999 != 0).then_some(row.p999.into()),
+        max_ns: row.max.into(),
+        host_delayed: row.host_delayed,
+    };
+    let measured = Measured::Latency(stats, unpack_retransmits(row.retransmits));
+    (row.count != 0).then_some((Wall(row.at_ms), measured))
+}
+
+fn pack_bandwidth(at: Wall, stats: &BandwidthStats, delta: CounterDelta) -> BandwidthRow {
+    BandwidthRow {
+        at_ms: at.0,
+        bytes: stats.bytes,
+        duration_ns: stats.duration_ns,
+        average_bps: stats.average_bps,
+        worst_bps: stats.worst_window_bps.unwrap_or(u64::MAX),
+        completions: stats.completions,
+        retransmits: pack_retransmits(delta),
+    }
+}
+
+fn unpack_bandwidth(row: &BandwidthRow) -> Option<(Wall, Measured)> {
+    let stats = BandwidthStats {
+        bytes: row.bytes,
+        duration_ns: row.duration_ns,
+        average_bps: row.average_bps,
+        worst_window_bps: (row.worst_bps != u64::MAX).then_some(row.worst_bps),
+        completions: row.completions,
+    };
+    let measured = Measured::Bandwidth(stats, unpack_retransmits(row.retransmits));
+    (row.completions != 0).then_some((Wall(row.at_ms), measured))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CellState;
+    use rdmascope_model::{Cause, Side, Step};
+    use std::time::Duration;
+
+    fn latency(p50_ns: u64) -> Measured {
+        let stats = LatencyStats {
+            count: 1_000,
+            min_ns: 1,
+            p50_ns,
+            p90_ns: p50_ns,
+            p99_ns: Some(p50_ns),
+            p999_ns: None,
+            max_ns: p50_ns,
+            host_delayed: 3,
+        };
+        Measured::Latency(stats, CounterDelta { retransmits: Some(4) })
+    }
+
+    fn two() -> (Matrix, EndpointIndex, EndpointIndex) {
+        let mut matrix = Matrix::default();
+        let a = matrix.intern(&"a/d/1".parse().unwrap());
+        let b = matrix.intern(&"b/d/1".parse().unwrap());
+        (matrix, a, b)
+    }
+
+    fn failure() -> Failure {
+        Failure { cause: Cause::PortDown, step: Step::Open, side: Side::Source, evidence: String::new() }
+    }
+
+    #[test]
+    fn figures_come_back_as_they_were_recorded_and_only_in_their_cell() {
+        let (mut m, a, b) = two();
+        let bandwidth = Measured::Bandwidth(
+            BandwidthStats {
+                bytes: 1 << 40,
+                duration_ns: 7,
+                average_bps: 400_000_000_000,
+                worst_window_bps: None,
+                completions: 49,
+            },
+            CounterDelta { retransmits: None },
+        );
+        assert!(m.record(a, b, Wall(10), &latency(21_000)));
+        assert!(m.record(a, b, Wall(11), &bandwidth));
+        assert_eq!(m.cell(Metric::Latency, a, b), Cell::Known { at: Wall(10), measured: latency(21_000) });
+        assert_eq!(m.cell(Metric::Bandwidth, a, b), Cell::Known { at: Wall(11), measured: bandwidth });
+        assert_eq!(m.cell(Metric::Latency, b, a), Cell::Never);
+    }
+
+    #[test]
+    fn what_comes_late_never_overwrites_what_is_newer() {
+        let (mut m, a, b) = two();
+        assert!(m.record(a, b, Wall(10), &latency(1)));
+        assert!(!m.record(a, b, Wall(9), &latency(2)));
+        assert!(!m.fail(Metric::Latency, a, b, Wall(10), failure()));
+        assert!(m.fail(Metric::Latency, a, b, Wall(12), failure()));
+        assert!(!m.record(a, b, Wall(11), &latency(3)), "a failure is as good as a figure");
+        assert!(m.record(a, b, Wall(13), &latency(4)));
+        assert_eq!(m.cell(Metric::Latency, a, b), Cell::Known { at: Wall(13), measured: latency(4) });
+    }
+
+    #[test]
+    fn age_decides_between_fresh_and_stale_and_nothing_else_does() {
+        let (mut m, a, b) = two();
+        m.record(a, b, Wall(1_000), &latency(1));
+        let state = |m: &Matrix, now| m.cell(Metric::Latency, a, b).state(Wall(now), Duration::from_secs(1));
+        assert_eq!(state(&m, 2_000), CellState::Fresh);
+        assert_eq!(state(&m, 2_001), CellState::Stale);
+        m.fail(Metric::Latency, a, b, Wall(3_000), failure());
+        assert_eq!(state(&m, 900_000), CellState::Failed);
+        m.exclude(Metric::Latency, a, b, Wall(4_000), Exclusion::Busy);
+        assert_eq!(state(&m, 900_000), CellState::Excluded);
+    }
+
+    #[test]
+    fn every_change_moves_the_revision_and_nothing_else_does() {
+        let (mut m, a, b) = two();
+        let before = m.revision();
+        m.record(a, b, Wall(10), &latency(1));
+        assert!(m.revision() > before);
+        let after = m.revision();
+        m.record(a, b, Wall(10), &latency(1));
+        m.intern(&"a/d/1".parse().unwrap());
+        assert_eq!(m.revision(), after);
+    }
+}

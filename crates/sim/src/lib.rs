@@ -1,0 +1,1 @@
+//! The simulated fabric that drives the real states on a virtual clock.

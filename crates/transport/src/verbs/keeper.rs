@@ -1,0 +1,136 @@
+//! Lets go of devices that are being removed: the kernel waits for that, and drivers such as rxe tell it in no other
+//! way than by removing the device's node.
+
+use super::Slot;
+use rdmascope_sys::{Context, ProtectionDomain, Verbs};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+/// Removal is to be noticed within a second, closing included.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// The library, and what endpoints hold open.
+pub(super) struct Registry {
+    /// In words, why there is no library.
+    pub(super) verbs: Result<Verbs, String>,
+    pub(super) nodes: PathBuf,
+    holds: Mutex<Vec<Weak<Hold>>>,
+    /// Ends the keeper when it is dropped.
+    _alive: SyncSender<()>,
+}
+
+/// One endpoint's device while it is open.
+pub(super) type Hold = Mutex<Option<Opened>>;
+
+/// The handles that probes take; they keep the device open as long as any of them lives.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) context: Context,
+    pub(super) domain: ProtectionDomain,
+    /// Set once the device is being removed: measuring loops look at it.
+    pub(super) gone: Arc<AtomicBool>,
+}
+
+/// An open device and who uses it.
+pub(super) struct Opened {
+    pub(super) shared: Shared,
+    node: PathBuf,
+    /// Device and inode numbers of the node: a device that is added again gets another one of the same name.
+    identity: Option<(u64, u64)>,
+    users: Vec<Weak<Mutex<Option<super::Parts>>>>,
+}
+
+impl Opened {
+    pub(super) fn new(shared: Shared, node: PathBuf) -> Self {
+        let identity = identity(&node);
+        if identity.is_none() {
+            tracing::warn!(node = %node.display(), "cannot see the device's node: its removal will not be noticed");
+        }
+        Self { shared, node, identity, users: Vec::new() }
+    }
+
+    pub(super) fn watch(&mut self, slot: &Slot) {
+        self.users.retain(|user| user.strong_count() > 0);
+        self.users.push(Arc::downgrade(slot));
+    }
+
+    /// Closes what can be closed of a removed device; true when nothing is left.
+    fn let_go(&mut self) -> bool {
+        self.shared.gone.store(true, Ordering::Release);
+        self.users.retain(|user| {
+            let Some(slot) = user.upgrade() else { return false };
+            match slot.try_lock() {
+                Ok(mut parts) => {
+                    *parts = None;
+                    false
+                }
+                // In use: a measuring loop sees `gone` within microseconds, a call into the kernel takes what it takes.
+                Err(_) => true,
+            }
+        });
+        self.users.is_empty()
+    }
+}
+
+fn identity(node: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(node).ok().map(|found| (found.dev(), found.ino()))
+}
+
+impl Registry {
+    pub(super) fn new(library: Option<&Path>, nodes: &Path) -> Arc<Self> {
+        let verbs = Verbs::open(library).map_err(|error| match std::error::Error::source(&error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        });
+        let (alive, ended) = sync_channel(0);
+        let registry =
+            Arc::new(Self { verbs, nodes: nodes.to_path_buf(), holds: Mutex::default(), _alive: alive });
+        let watched = Arc::downgrade(&registry);
+        let thread = std::thread::Builder::new().name("rdma keeper".to_owned());
+        if let Err(error) = thread.spawn(move || keep(&watched, &ended)) {
+            tracing::warn!(%error, "no thread to watch for removed devices: removing one will hang");
+        }
+        registry
+    }
+
+    /// A place for one endpoint's device.
+    pub(super) fn add(&self) -> Arc<Hold> {
+        let hold = Arc::new(Hold::default());
+        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        holds.retain(|hold| hold.strong_count() > 0);
+        holds.push(Arc::downgrade(&hold));
+        hold
+    }
+
+    fn look(&self) {
+        let holds: Vec<Weak<Hold>> = self.holds.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for hold in holds.iter().filter_map(Weak::upgrade) {
+            // Locked: its endpoint is opening it; the next look is soon enough.
+            let Ok(mut hold) = hold.try_lock() else { continue };
+            let Some(opened) = &mut *hold else { continue };
+            let removed = opened.identity.is_some() && identity(&opened.node) != opened.identity;
+            let known = opened.shared.gone.load(Ordering::Acquire);
+            if removed && !known {
+                tracing::info!(
+                    device = opened.shared.context.device(),
+                    "the device is being removed: closing it"
+                );
+            }
+            if (removed || known) && opened.let_go() {
+                *hold = None;
+            }
+        }
+    }
+}
+
+/// Looks until the registry is gone.
+fn keep(registry: &Weak<Registry>, ended: &Receiver<()>) {
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK_EVERY) {
+        let Some(registry) = registry.upgrade() else { return };
+        registry.look();
+    }
+}

@@ -1,0 +1,144 @@
+//! Latency over RDMA: write, wait for the acknowledgement, spin on the last byte that the peer writes back; half of the
+//! time from one write to the next is one sample, as in `ib_write_lat`.
+
+use super::pin::Pinned;
+use super::{Counters, Parts, Stop, Trouble};
+use crate::worker::{Progress, counter_delta, preemptions};
+use rdmascope_model::{Cause, LatencySpec, Outcome, Role, Step};
+use rdmascope_probe::latency_stats;
+use rdmascope_sys::{Completion, RemoteBuffer, SendRequest, TickScale, ticks};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Looks at memory, or at the completion queue, between two looks at the clock: 10 µs to 1 ms. Fewer would let the clock
+/// into the figures: in virtual machines reading it can take 5 µs.
+const SPINS: u32 = 20_000;
+/// A wait that is longer than any healthy round trip gives the processor back in between.
+const NAP_AFTER: Duration = Duration::from_millis(20);
+/// Adds at most one per cent to a sample of that length.
+const NAP: Duration = Duration::from_micros(200);
+
+/// One side of a ping-pong.
+pub(super) struct PingPong<'a> {
+    pub(super) parts: &'a Parts,
+    pub(super) remote: RemoteBuffer,
+    pub(super) spec: LatencySpec,
+    pub(super) role: Role,
+    pub(super) stop: Stop<'a>,
+}
+
+impl PingPong<'_> {
+    /// The target waits, without spinning, until the first message is there; then the whole window runs through.
+    pub(super) fn run(&self, counters: &Counters) -> Result<Progress, Trouble> {
+        if self.role == Role::Target && self.incoming().load(Ordering::Acquire) == 0 {
+            return Ok(Progress::Waiting);
+        }
+        let _pinned = Pinned::new(self.role);
+        let (retransmits, preempted) = (counters.read(), preemptions());
+        let scale = TickScale::new();
+        let stamps = self.exchange()?;
+        let scale = scale.nanoseconds_per_tick();
+        let lost = preemptions().zip(preempted).map_or(0, |(now, before)| now.saturating_sub(before));
+        let delta = counter_delta(retransmits, counters.read());
+        let clock = || Trouble::new(Cause::Internal, Step::Measure, "the processors' time counters disagree");
+        let scale = scale.ok_or_else(clock)? / 2.0;
+        // The first gap holds the time in which the target woke up.
+        let first = self.spec.warmup as usize + 1;
+        let gaps = stamps.windows(2).skip(first).map(|pair| pair[1].saturating_sub(pair[0]));
+        let mut halves: Vec<u64> = gaps.map(|gap| (gap as f64 * scale) as u64).collect();
+        let delayed = u32::try_from(lost).unwrap_or(u32::MAX).min(self.spec.samples);
+        match latency_stats(&mut halves, delayed) {
+            Some(stats) => Ok(Progress::Finished(Outcome::Latency(stats, delta))),
+            None => Err(Trouble::new(Cause::Internal, Step::Measure, "no sample was asked for")),
+        }
+    }
+
+    /// The last byte of the peer's message.
+    fn incoming(&self) -> &AtomicU8 {
+        &self.parts.region.bytes()[self.spec.message_bytes as usize - 1]
+    }
+
+    /// Does all rounds; returns when each of ours was sent, in ticks.
+    fn exchange(&self) -> Result<Vec<u64>, Trouble> {
+        let length = self.spec.message_bytes as usize;
+        let inline = self.spec.message_bytes <= self.parts.pair.max_inline();
+        let (incoming, outgoing) = (self.incoming(), &self.parts.region.bytes()[2 * length - 1]);
+        let mut request = SendRequest::write(&self.parts.region, length..2 * length, self.remote)
+            .map_err(|e| Trouble::verb(Step::FirstByte, &e))?
+            .inline(inline);
+        let rounds = self.spec.warmup + self.spec.samples + 2;
+        let mut stamps = Vec::with_capacity(rounds as usize);
+        let mut room = [Completion::default()];
+        // The target answers a mark with the same one. A new buffer holds 0: the first mark is 1.
+        let (answer, first) = match self.role {
+            Role::Source => (0, 1),
+            Role::Target => (1, 0),
+        };
+        for round in 0..rounds {
+            if round >= first {
+                self.await_mark(incoming, (round + answer) as u8, round)?;
+            }
+            stamps.push(ticks());
+            outgoing.store((round + 1) as u8, Ordering::Release);
+            self.parts.pair.post(&mut request).map_err(|e| Trouble::verb(step(round), &e))?;
+            self.await_acknowledgement(&mut room, round)?;
+        }
+        if self.role == Role::Source {
+            self.await_mark(incoming, rounds as u8, rounds)?;
+        }
+        Ok(stamps)
+    }
+
+    #[inline]
+    fn await_mark(&self, incoming: &AtomicU8, mark: u8, round: u32) -> Result<(), Trouble> {
+        let waiting = Cell::new(None);
+        loop {
+            for _ in 0..SPINS {
+                if incoming.load(Ordering::Acquire) == mark {
+                    return Ok(());
+                }
+            }
+            self.go_on_waiting(&waiting, round, "our last message was acknowledged, no answer came")?;
+        }
+    }
+
+    #[inline]
+    fn await_acknowledgement(&self, room: &mut [Completion; 1], round: u32) -> Result<(), Trouble> {
+        let waiting = Cell::new(None);
+        loop {
+            for _ in 0..SPINS {
+                match self.parts.queue.poll(room).map_err(|e| Trouble::verb(step(round), &e))? {
+                    [] => {}
+                    [done, ..] if done.is_success() => return Ok(()),
+                    [failed, ..] => {
+                        return Err(Trouble::completion(step(round), failed, &self.done(round)));
+                    }
+                }
+            }
+            self.go_on_waiting(&waiting, round, "our last message was not acknowledged")?;
+        }
+    }
+
+    #[cold]
+    fn go_on_waiting(&self, since: &Cell<Option<Instant>>, round: u32, words: &str) -> Result<(), Trouble> {
+        let began = since.get().unwrap_or_else(Instant::now);
+        since.set(Some(began));
+        let begun = round > 1 || self.role == Role::Target;
+        self.stop.may_wait(began, begun, || format!("{}: {words}", self.done(round)))?;
+        if began.elapsed() >= NAP_AFTER {
+            thread::sleep(NAP);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn done(&self, round: u32) -> String {
+        format!("after {round} of {} round trips", self.spec.warmup + self.spec.samples + 2)
+    }
+}
+
+fn step(round: u32) -> Step {
+    if round == 0 { Step::FirstByte } else { Step::Measure }
+}

@@ -1,0 +1,73 @@
+//! What the tests of the tcp transport share: endpoints, transports, and a wait for what they tell.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use rdmascope_model::{
+    EndpointInfo, Fabric, Failure, LeaseId, Mono, Outcome, ProbePlan, ProbeSpec, Role, Urgency,
+};
+use rdmascope_probe::TransportEvent;
+use rdmascope_transport::tcp::Tcp;
+use rdmascope_transport::{Transport, Waker};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::thread::{current, park_timeout};
+use std::time::{Duration, Instant};
+
+/// No test waits longer: what takes so long is broken.
+const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const NOW: Mono = Mono(0);
+
+pub(crate) fn endpoint(name: &str) -> EndpointInfo {
+    EndpointInfo {
+        name: name.parse().expect("a good name"),
+        fabric: Fabric::Tcp,
+        gid: None,
+        netdev: Some("lo".to_owned()),
+        netdev_mtu: None,
+        active_mtu: None,
+        rate_bps: None,
+        unusable: None,
+        unusable_detail: String::new(),
+    }
+}
+
+/// Wakes the calling thread.
+pub(crate) fn waker() -> Waker {
+    let thread = current();
+    Arc::new(move || thread.unpark())
+}
+
+pub(crate) fn tcp(bind: Ipv4Addr, waker: &Waker) -> Tcp {
+    Tcp::new(Arc::new(|_, _| Some(7)), waker.clone(), bind.into(), None)
+}
+
+pub(crate) fn plan(role: Role, lease: u64, spec: ProbeSpec, expires_in: Duration) -> ProbePlan {
+    let [source, target] = ["a/lo/1", "b/lo/1"].map(|name| name.parse().expect("a good name"));
+    let (local, peer) = if role == Role::Source { (source, target) } else { (target, source) };
+    ProbePlan { lease: LeaseId(lease), role, local, peer, spec, urgency: Urgency::Operator, expires_in }
+}
+
+/// The next event of a transport.
+pub(crate) fn next(transport: &mut dyn Transport) -> TransportEvent {
+    let until = Instant::now() + LIMIT;
+    while Instant::now() < until {
+        if let Some((_, event)) = transport.poll(NOW) {
+            return event;
+        }
+        park_timeout(Duration::from_millis(1));
+    }
+    panic!("the transport told nothing for {LIMIT:?}")
+}
+
+pub(crate) fn offer(transport: &mut dyn Transport) -> Vec<u8> {
+    match next(transport) {
+        TransportEvent::Prepared { offer } => offer,
+        other => panic!("not prepared: {other:?}"),
+    }
+}
+
+pub(crate) fn failure(transport: &mut dyn Transport) -> Failure {
+    match next(transport) {
+        TransportEvent::Finished(Outcome::Failed(failure)) => failure,
+        other => panic!("no failure: {other:?}"),
+    }
+}

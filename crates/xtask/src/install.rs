@@ -1,0 +1,159 @@
+//! The one list of Debian packages that building, the lab and the tests need, and their installation.
+
+use crate::error::{Error, Result, other};
+use crate::process::output;
+use std::io::{BufRead, IsTerminal, Write};
+use std::process::{Command, Stdio};
+
+/// What a package is needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Compiling the workspace.
+    Build,
+    /// Booting the lab and what runs in it (the guest uses the programs of this machine).
+    Lab,
+    /// Checks of `cargo xtask test` only.
+    Tests,
+}
+
+struct Package {
+    name: &'static str,
+    need: Need,
+    reason: &'static str,
+}
+
+const fn package(name: &'static str, need: Need, reason: &'static str) -> Package {
+    Package { name, need, reason }
+}
+
+const PACKAGES: &[Package] = &[
+    package("pkg-config", Need::Build, "finds the verbs library while building"),
+    package("libibverbs-dev", Need::Build, "headers of the verbs library"),
+    package("librdmacm-dev", Need::Build, "headers of the RDMA connection manager"),
+    package("libclang-dev", Need::Build, "reads those headers to make Rust types of them"),
+    package("qemu-system-x86", Need::Lab, "the virtual machine of the lab"),
+    package("busybox-static", Need::Lab, "first program in the virtual machine"),
+    package("cpio", Need::Lab, "packs the file system that the kernel starts from"),
+    package("kmod", Need::Lab, "finds and loads kernel modules"),
+    package("xz-utils", Need::Lab, "unpacks the kernel once, which halves the boot time"),
+    package("iproute2", Need::Lab, "ip, tc and rdma: ports, faults and RDMA devices of the lab"),
+    package("rdma-core", Need::Lab, "RDMA user space"),
+    package("ibverbs-providers", Need::Lab, "verbs driver of Soft-RoCE"),
+    package("ibverbs-utils", Need::Lab, "ibv_devinfo, the reference for what devices say"),
+    package("perftest", Need::Lab, "ib_write_lat and ib_write_bw, the reference for what we measure"),
+    package("prometheus", Need::Tests, "promtool checks the alert rules (the server itself is not used)"),
+];
+
+/// Installs what is missing for the given needs. Says what and why, and asks when a person is there.
+///
+/// # Errors
+/// No dpkg on this machine, no right to install, the person said no, or apt-get failed.
+pub(crate) fn install(needs: &[Need]) -> Result<()> {
+    let missing = missing(needs)?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    eprintln!("install: {} Debian package(s) missing:", missing.len());
+    for package in &missing {
+        eprintln!("  {:18} {}", package.name, package.reason);
+    }
+    let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
+    let by_hand = format!("apt-get install --no-install-recommends {}", names.join(" "));
+    if !agreed()? {
+        return Err(other(format!("nothing was installed; do it by hand with: {by_hand}")));
+    }
+    apt_get(&["update"]).map_err(|error| by_hand_instead(&error, &by_hand))?;
+    let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
+    arguments.extend(&names);
+    apt_get(&arguments).map_err(|error| by_hand_instead(&error, &by_hand))?;
+    let still: Vec<&str> = self::missing(needs)?.iter().map(|package| package.name).collect();
+    if still.is_empty() {
+        return Ok(());
+    }
+    Err(other(format!("apt-get ended well, but these packages are still missing: {}", still.join(" "))))
+}
+
+fn by_hand_instead(error: &Error, by_hand: &str) -> Error {
+    other(format!("{error}\n  next step: as root, `apt-get update`, then `{by_hand}`"))
+}
+
+fn missing(needs: &[Need]) -> Result<Vec<&'static Package>> {
+    let wanted: Vec<_> = PACKAGES.iter().filter(|package| needs.contains(&package.need)).collect();
+    let installed = installed(&wanted)?;
+    Ok(wanted.into_iter().filter(|package| !installed.iter().any(|name| name == package.name)).collect())
+}
+
+fn installed(wanted: &[&Package]) -> Result<Vec<String>> {
+    let result = Command::new("dpkg-query")
+        .args(["--show", "--showformat", "${db:Status-Status} ${Package}\\n"])
+        .args(wanted.iter().map(|package| package.name))
+        .stdin(Stdio::null())
+        .output();
+    match result {
+        // Its exit code is 1 when any package is unknown, so only the lines count.
+        Ok(output) => Ok(installed_in(&String::from_utf8_lossy(&output.stdout))),
+        Err(_) => Err(other(
+            "this machine has no dpkg-query: packages are installed by this tool on Debian only; \
+             install the equivalents of the list in crates/xtask/src/install.rs by hand",
+        )),
+    }
+}
+
+fn installed_in(listing: &str) -> Vec<String> {
+    listing.lines().filter_map(|line| line.strip_prefix("installed ")).map(str::to_owned).collect()
+}
+
+/// Asks on a terminal; without one the caller started a command whose purpose is to install.
+fn agreed() -> Result<bool> {
+    let input = std::io::stdin();
+    if !input.is_terminal() {
+        return Ok(true);
+    }
+    eprint!("Install them now with apt-get? [Y/n] ");
+    drop(std::io::stderr().flush());
+    let mut answer = String::new();
+    input.lock().read_line(&mut answer).map_err(|error| other(format!("cannot read the answer: {error}")))?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes"))
+}
+
+/// Runs apt-get as root, through sudo where needed.
+pub(crate) fn apt_get(arguments: &[&str]) -> Result<()> {
+    let mut command = if rustix::process::geteuid().is_root() {
+        Command::new("env")
+    } else if output("looking for sudo", Command::new("sudo").arg("--version")).is_ok() {
+        let mut sudo = Command::new("sudo");
+        sudo.arg("env");
+        sudo
+    } else {
+        return Err(other("installing packages needs root, and there is no sudo on this machine"));
+    };
+    command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300"]);
+    command.args(arguments).stdout(std::io::stderr());
+    eprintln!("install: apt-get {}", arguments.join(" "));
+    // In our own process group, so that sudo can ask for a password on the terminal.
+    let status = command.status().map_err(|source| Error::Start { program: "apt-get".to_owned(), source })?;
+    crate::process::stop_here_if_ending();
+    if status.success() {
+        return Ok(());
+    }
+    Err(crate::process::failed(&format!("apt-get {}", arguments.join(" ")), status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_fully_installed_packages_count() {
+        let listing = "installed cpio\nconfig-files perftest\nnot-installed kmod\ninstalled pkg-config\n";
+        assert_eq!(installed_in(listing), ["cpio", "pkg-config"]);
+    }
+
+    #[test]
+    fn every_package_is_listed_once_and_has_a_reason() {
+        for (index, package) in PACKAGES.iter().enumerate() {
+            assert!(!package.reason.is_empty(), "{}", package.name);
+            assert!(PACKAGES[..index].iter().all(|other| other.name != package.name), "{}", package.name);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Installs what is needed, builds, boots the lab, runs tests and demonstrations.
+#![expect(clippy::print_stdout, reason = "a tool for a terminal")]
+
+mod bench;
+mod demo;
+mod error;
+mod install;
+mod lab;
+mod process;
+mod test;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+use error::Result;
+use std::process::ExitCode;
+
+/// Everything about this workspace that cargo alone cannot do.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install the Debian packages that building, the lab and the tests need.
+    Install,
+    /// Show the product on real RDMA: a lab cluster, one agent for each endpoint, the whole matrix.
+    Demo(demo::Options),
+    /// Boot the lab, run a command in it, end with its exit code.
+    ///
+    /// The guest sees this machine's files read-only; /tmp is its own, and /tmp/lab is shared for this run.
+    /// RDMASCOPE_BIN names the release build of rdmascope when there is one.
+    Lab {
+        /// RDMA endpoints w1..wN with devices rxe1..rxeN and addresses 10.8.0.1..N.
+        #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=i64::from(lab::ENDPOINTS_MAX)))]
+        endpoints: u8,
+        /// One word is a line for bash; several are a program and its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Run every check and every test, the lab's too.
+    Test,
+    /// Measure, compare with what was asked, print a table.
+    Bench {
+        /// What to measure.
+        name: bench::Name,
+        /// One JSON object for each row instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = process::undo_everything_on_signal().and_then(|()| run(Arguments::parse().task));
+    process::stop_here_if_ending();
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<u8> {
+    match task {
+        Task::Install => {
+            install::install(&[install::Need::Build, install::Need::Lab, install::Need::Tests])?;
+            Ok(0)
+        }
+        Task::Demo(options) => demo::demo(&options).map(|()| 0),
+        Task::Lab { endpoints, command } => {
+            install::install(&[install::Need::Lab])?;
+            let built = workspace::built_rdmascope()?;
+            lab::run_command(endpoints, command, built.as_deref()).map(exit_code)
+        }
+        Task::Test => test::test().map(|()| 0),
+        Task::Bench { name, json } => bench::bench(name, json).map(exit_code),
+    }
+}
+
+/// The guest's exit code as ours; one that does not fit is still a failure.
+fn exit_code(code: i32) -> u8 {
+    u8::try_from(code).unwrap_or(1)
+}

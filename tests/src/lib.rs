@@ -1,0 +1,3 @@
+//! Harness of the end-to-end tests: starts the real binary, reads its API, ends what it started.
+
+pub mod guest;
