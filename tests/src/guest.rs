@@ -7,12 +7,14 @@ mod api;
 mod cluster;
 mod endpoint;
 mod program;
+mod view;
 
 pub use api::{Answer, Api};
 pub use cluster::{Cluster, NODE_PREFIX};
 pub use endpoint::{Endpoint, Undo, endpoints};
 pub use program::Program;
 pub use rustix::process::Signal;
+pub use view::pairs;
 
 use std::process::{Command, Stdio};
 use std::thread;

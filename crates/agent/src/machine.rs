@@ -1,12 +1,12 @@
 //! Watches the machine: ports, addresses, MTU, idle ports and the pause file; tells the main loop what changed.
 //!
-//! Link and address changes come as events; the rest is read again every ten seconds. Every second only little is read:
-//! which devices exist, the traffic of their ports, and whether the pause file is there.
+//! Link and address changes come as events; everything is read again every minute. Every second only little is read: which
+//! devices exist, their ports' state and traffic, and whether the pause file is there.
 
 use rdmascope_checks::Policy;
 use rdmascope_host::{Host, IdleGate, IdleState, LinkEvents, Traffic, ask_verbs};
 use rdmascope_link::PauseFlags;
-use rdmascope_model::{EndpointInfo, EndpointName, Finding, Mono, Reading, Snapshot};
+use rdmascope_model::{EndpointInfo, EndpointName, Finding, Mono, PortState, Reading, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,8 +18,9 @@ use tracing::warn;
 
 /// How often devices, traffic and the pause file are looked at.
 const GLANCE: Duration = Duration::from_secs(1);
-/// How often everything is read without an event that asks for it.
-const FULL_READ: Duration = Duration::from_secs(10);
+/// How often everything is read without an event that asks for it. A GID table of 256 slots costs 0.1 s in the lab's emulated
+/// machine, and it changes with addresses, which come as events.
+const FULL_READ: Duration = Duration::from_secs(60);
 /// Events come in bursts; they are answered together.
 const SETTLE: Duration = Duration::from_millis(100);
 /// Longest text that is read from the pause file, bytes.
@@ -104,6 +105,7 @@ struct Seen {
     present: Option<BTreeSet<String>>,
     idle: Option<BTreeSet<EndpointName>>,
     pause: Option<PauseFlags>,
+    states: Vec<Reading<PortState>>,
     machine: Option<Arc<Machine>>,
 }
 
@@ -144,22 +146,25 @@ impl Watcher {
                     if event {
                         read_at = read_at.min(Instant::now() + SETTLE);
                     } else {
-                        warn!("link events have ended; changes are seen every ten seconds");
+                        warn!("link events have ended; changes are seen every minute");
                         events = None;
                     }
                 }
-                _ = glance.tick() => {
-                    if self.pause(&mut seen).await.is_none() || self.idle(&mut seen, &mut gates).await.is_none() {
-                        return;
-                    }
-                    match self.devices_changed(&mut seen).await {
-                        Some(true) => read_at = read_at.min(Instant::now() + SETTLE),
-                        Some(false) => {}
-                        None => return,
-                    }
-                }
+                _ = glance.tick() => match self.glance(&mut seen, &mut gates).await {
+                    Some(true) => read_at = read_at.min(Instant::now() + SETTLE),
+                    Some(false) => {}
+                    None => return,
+                },
             }
         }
+    }
+
+    /// The little that is looked at every second; true when everything must be read again.
+    async fn glance(&self, seen: &mut Seen, gates: &mut BTreeMap<EndpointName, IdleGate>) -> Option<bool> {
+        self.pause(seen).await?;
+        let devices = self.devices_changed(seen).await?;
+        let ports = self.ports(seen, gates).await?;
+        Some(devices || ports)
     }
 
     /// Judges a reading and tells of it. `None` when nobody listens any more; so in the functions below.
@@ -202,33 +207,51 @@ impl Watcher {
         Some(changed)
     }
 
-    async fn idle(&self, seen: &mut Seen, gates: &mut BTreeMap<EndpointName, IdleGate>) -> Option<()> {
-        let Some(machine) = seen.machine.clone() else { return Some(()) };
+    /// State and traffic of every port; true when a state is not what it was.
+    async fn ports(&self, seen: &mut Seen, gates: &mut BTreeMap<EndpointName, IdleGate>) -> Option<bool> {
+        let Some(machine) = seen.machine.clone() else { return Some(false) };
         gates.retain(|name, _| machine.endpoints.iter().any(|e| e.name == *name));
         let host = self.host.clone();
         let read = Arc::clone(&machine);
-        let traffic = spawn_blocking(move || {
-            let of = |e: &EndpointInfo| host.traffic(&e.name.device, e.name.port, e.netdev.as_deref());
+        let ports = spawn_blocking(move || {
+            let of = |e: &EndpointInfo| {
+                let name = &e.name;
+                let state = host.port_state(&name.device, name.port);
+                (state, host.traffic(&name.device, name.port, e.netdev.as_deref()))
+            };
             read.endpoints.iter().map(of).collect::<Vec<_>>()
         });
-        let Ok(traffic) = traffic.await else { return Some(()) };
+        let Ok(ports) = ports.await else { return Some(false) };
+        let (states, traffic): (Vec<_>, Vec<_>) = ports.into_iter().unzip();
+        let changed = seen.states.len() == states.len() && seen.states != states;
+        seen.states = states;
+        let idle = self.idle(&machine.endpoints, &traffic, gates);
+        if seen.idle.as_ref() != Some(&idle) {
+            seen.idle = Some(idle.clone());
+            self.news.send(News::Idle(idle)).await.ok()?;
+        }
+        Some(changed)
+    }
+
+    fn idle(
+        &self,
+        endpoints: &[EndpointInfo],
+        traffic: &[Reading<Traffic>],
+        gates: &mut BTreeMap<EndpointName, IdleGate>,
+    ) -> BTreeSet<EndpointName> {
         let now: Mono = self.clock.now().mono;
         let mut idle = BTreeSet::new();
-        for (endpoint, traffic) in machine.endpoints.iter().zip(traffic) {
+        for (endpoint, traffic) in endpoints.iter().zip(traffic) {
             let gate = gates.entry(endpoint.name.clone()).or_default();
             if let Some(own) = self.own.bytes(&endpoint.name) {
-                gate.push(now, &traffic, own);
+                gate.push(now, traffic, own);
             }
             let rate = endpoint.rate_bps.map_or(Reading::Absent, Reading::Value);
             if gate.state(now, &rate) == IdleState::Idle {
                 idle.insert(endpoint.name.clone());
             }
         }
-        if seen.idle.as_ref() != Some(&idle) {
-            seen.idle = Some(idle.clone());
-            self.news.send(News::Idle(idle)).await.ok()?;
-        }
-        Some(())
+        idle
     }
 
     async fn pause(&self, seen: &mut Seen) -> Option<()> {

@@ -43,7 +43,7 @@ pub(crate) async fn run(
 ) -> Result<(), Error> {
     let node = node_name(config)?;
     let clock = Clock::new();
-    let host = Host::here()?;
+    let host = Host::here()?.only(&config.devices);
     let shown = Arc::new(http::Shown::new()?);
     let woken = Arc::new(Notify::new());
     let own_address = probes::own_address(&coordinator);

@@ -1,3 +1,66 @@
 //! The one binary: arguments, rendering, exit codes.
 
-fn main() {}
+mod arguments;
+mod check;
+mod client;
+mod config_check;
+mod daemons;
+mod failure;
+mod figures;
+mod logs;
+mod matrix;
+mod output;
+mod pause;
+mod probe;
+mod reasons;
+mod sweep;
+mod table;
+
+use arguments::{Arguments, Command, ConfigCommand};
+use clap::Parser as _;
+use clap::error::ErrorKind;
+use failure::{Failure, code};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return told_by_clap(&error),
+    };
+    let done = match &arguments.command {
+        Command::Check(flags) => check::run(flags),
+        Command::Coordinator(flags) => daemons::coordinator(flags),
+        Command::Agent(flags) => daemons::agent(flags),
+        Command::Matrix(flags) => matrix::run(flags),
+        Command::Sweep(flags) => sweep::run(flags),
+        Command::Probe(flags) => probe::run(flags),
+        Command::Pause(flags) => pause::run(flags, true),
+        Command::Resume(flags) => pause::run(flags, false),
+        Command::Config(ConfigCommand::Check { file }) => config_check::run(file),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            failure.tell();
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// Help and version are answers; everything else is a usage error, whose code depends on the command.
+fn told_by_clap(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // Nobody may be reading any more (`| head`).
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => drop(error.print()),
+        _ => {
+            let text = error.to_string();
+            Failure::new(code::USAGE, text.strip_prefix("error: ").unwrap_or(&text).trim_end()).tell();
+        }
+    }
+    let judges = std::env::args_os().nth(1).is_some_and(|first| first == "check");
+    ExitCode::from(if judges { code::CHECK_UNKNOWN } else { code::USAGE })
+}

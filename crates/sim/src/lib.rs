@@ -1,1 +1,20 @@
 //! The simulated fabric that drives the real states on a virtual clock.
+//!
+//! A [`Cluster`] is a coordinator, its agents and the network between them in one thread. Everything that decides is the
+//! product's own: the states of `control`, the sessions of `probe`, the frames of `link`. Only what they stand on is
+//! made up here: time, connections, and the [`Fabric`] that answers probes. The same seed gives the same run.
+
+mod cluster;
+mod exchange;
+mod fabric;
+mod faults;
+mod figures;
+mod random;
+mod transport;
+mod wires;
+
+pub use cluster::{Cluster, Shape};
+pub use exchange::Exchange;
+pub use fabric::{Fabric, OwnerId, Shared};
+pub use random::Random;
+pub use transport::SimTransport;

@@ -47,7 +47,7 @@ impl Lab {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let nodes =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("nodes-{}-{serial}", std::process::id()));
-        std::fs::create_dir_all(&nodes).unwrap();
+        std::fs::create_dir_all(&nodes).expect("the target directory is writable");
         let lab = Self { fake, nodes };
         lab.add_node("uverbs0");
         lab.add_node("uverbs1");
@@ -55,11 +55,11 @@ impl Lab {
     }
 
     fn add_node(&self, name: &str) {
-        std::fs::write(self.nodes.join(name), "").unwrap();
+        std::fs::write(self.nodes.join(name), "").expect("the folder is writable");
     }
 
     fn remove_node(&self, name: &str) {
-        std::fs::remove_file(self.nodes.join(name)).unwrap();
+        std::fs::remove_file(self.nodes.join(name)).expect("the node is there");
     }
 
     fn verbs(&self) -> Verbs {
@@ -117,7 +117,7 @@ fn end(role: Role) -> EndpointInfo {
         Role::Source => ("a/fake_0/1", "::ffff:10.8.0.1"),
         Role::Target => ("b/fake_1/1", "::ffff:10.8.0.2"),
     };
-    EndpointInfo { fabric: Fabric::Roce, gid: Some(address.parse().unwrap()), ..endpoint(name) }
+    EndpointInfo { fabric: Fabric::Roce, gid: Some(address.parse().expect("a GID")), ..endpoint(name) }
 }
 
 #[test]
@@ -266,14 +266,36 @@ fn a_wire_that_is_cut_is_told_before_the_lease_ends() {
 }
 
 #[test]
-fn a_stream_whose_wire_is_cut_later_has_stalled() {
+fn a_stream_whose_wire_is_cut_in_its_window_has_stalled_and_gives_no_figure() {
     let lab = Lab::new();
-    let (mut source, _target) = lab.connected(STREAM, Duration::from_secs(2));
+    let ProbeSpec::Bandwidth(stream) = STREAM else { unreachable!() };
+    // The window's time is over long before silence counts as a failure.
+    let spec = ProbeSpec::Bandwidth(BandwidthSpec { duration: Duration::from_millis(500), ..stream });
+    let (mut source, _target) = lab.connected(spec, Duration::from_secs(4));
+    lab.fake.set("mute_after", 100);
     source.start(LEASE, NOW);
-    lab.wait("the stream runs", |fake| fake.get("written") > 100);
-    lab.fake.set("mute", 1);
     let failed = failure(&mut source);
     assert_eq!((failed.cause, failed.step), (Cause::Stalled, Step::Measure), "{failed}");
+    assert!(failed.evidence.contains("after 100 acknowledged messages"), "{failed}");
+}
+
+#[test]
+fn a_stream_of_few_messages_measures_the_second_half() {
+    let lab = Lab::new();
+    let ProbeSpec::Bandwidth(stream) = STREAM else { unreachable!() };
+    for messages in [1_u64, 2, 3, 9] {
+        let bytes_max = messages * u64::from(stream.message_bytes);
+        let warmup = Duration::from_secs(5);
+        let spec = ProbeSpec::Bandwidth(BandwidthSpec { warmup, bytes_max, ..stream });
+        let (mut source, _target) = lab.connected(spec, LONG);
+        source.start(LEASE, NOW);
+        match next(&mut source) {
+            TransportEvent::Finished(Outcome::Bandwidth(stats, _)) => {
+                assert_eq!(u64::from(stats.completions), messages.div_ceil(2));
+            }
+            other => panic!("{messages} messages: {other:?}"),
+        }
+    }
 }
 
 #[test]
@@ -303,21 +325,18 @@ fn a_device_that_is_removed_is_let_go_whatever_its_probe_is_doing() {
     lab.remove_node("uverbs0");
     lab.wait("an idle device is closed", |fake| open(fake) == 1);
 
-    // Added again: the next probe opens it, and waits to be connected.
+    // Added again: the next probe opens it, and waits for its peer.
     lab.add_node("uverbs0");
     source.prepare(&plan(Role::Source, 2, SPEC, LONG), &end(Role::Source), NOW);
-    let from_source = offer(&mut source);
+    target.prepare(&plan(Role::Target, 2, SPEC, LONG), &end(Role::Target), NOW);
+    offer(&mut source);
+    let from_target = offer(&mut target);
     assert_eq!(open(&lab.fake), 2);
     lab.remove_node("uverbs0");
     lab.wait("a device with a prepared probe is closed", |fake| open(fake) == 1);
-    source.connect(LeaseId(2), &from_source, NOW);
-    // What it is asked from then on names the reason.
-    target.prepare(&plan(Role::Target, 2, SPEC, LONG), &end(Role::Target), NOW);
-    let from_target = offer(&mut target);
-    assert!(matches!(next(&mut source), TransportEvent::Finished(Outcome::Failed(_))));
-    source.close(LeaseId(2), NOW);
-    target.close(LeaseId(2), NOW);
-    drop(from_target);
+    source.connect(LeaseId(2), &from_target, NOW);
+    let failed = failure(&mut source);
+    assert_eq!((failed.cause, failed.step), (Cause::DeviceGone, Step::Rtr), "{failed}");
 
     // In the middle of a measurement.
     lab.add_node("uverbs0");

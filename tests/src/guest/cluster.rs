@@ -2,6 +2,8 @@
 
 use super::{Api, Endpoint, Program, wait_until};
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,7 +37,11 @@ impl Cluster {
         let folder = std::env::temp_dir().join(format!("cluster-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         let token = folder.join("token");
-        std::fs::write(&token, TOKEN).unwrap_or_else(|error| panic!("{}: {error}", token.display()));
+        // A token that others can read is refused.
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).mode(0o600);
+        let written = options.open(&token).and_then(|mut file| file.write_all(TOKEN.as_bytes()));
+        written.unwrap_or_else(|error| panic!("{}: {error}", token.display()));
         let mut cluster = Self { agents: BTreeMap::new(), coordinator: None, folder };
         cluster.start_coordinator();
         for endpoint in endpoints {

@@ -60,16 +60,22 @@ enum Decision {
 impl Coordinator {
     /// Does everything that the time and the events before allow.
     pub(super) fn run(&mut self, now: Now) {
-        for connection in self.members.silent(now.mono) {
+        for connection in self.members.take_silent(now.mono) {
             self.outbox.push_back(Action::Close(connection, "silent for three heartbeats".to_owned()));
             self.closed(connection);
         }
         let rate = if self.paused.all { 0 } else { self.settings.pings_per_second };
+        let settled = self.mesh.settled(&self.members);
         self.mesh.run(&self.members, &self.matrix, rate, self.epoch, now.mono, &mut self.outbox);
+        self.changed |= self.mesh.settled(&self.members) != settled;
         self.judge(now);
         self.begin_background(now);
-        self.dispatch(now);
-        self.background_wakeup = self.next_background(now.mono);
+        let rested = self.background_wakeup.is_some_and(|at| at <= now.mono);
+        // Looking through the queues is the costly part; most events (relays, first results) change nothing for them.
+        if std::mem::take(&mut self.changed) || rested {
+            self.dispatch(now);
+            self.background_wakeup = self.next_background(now.mono);
+        }
     }
 
     /// Continuous sweeps are on, and there is something to sweep.
@@ -91,7 +97,8 @@ impl Coordinator {
     fn begin_background(&mut self, now: Now) {
         if self.background_wanted() && self.work.background_is_due(now.mono) {
             let ready = self.members.ready();
-            self.work.start_background(&ready, self.settings.background(ready.len()), now);
+            self.work.start_background(ready, self.settings.background(ready.len()), now);
+            self.changed = true;
         }
     }
 
@@ -131,6 +138,14 @@ impl Coordinator {
         else {
             return Decision::Known(Box::new(CellNews::Nothing));
         };
+        // First what is cheap to tell and true of most waiting jobs: hundreds are looked at for each that starts.
+        if source.lease.is_some() || target.lease.is_some() {
+            return Decision::Wait;
+        }
+        let background = job.urgency == Urgency::Background;
+        if background && (source.rests_until > now || target.rests_until > now) {
+            return Decision::Wait;
+        }
         if source.info.fabric != target.info.fabric || source.info.name.node == target.info.name.node {
             return Decision::Known(Box::new(CellNews::Excluded(Exclusion::Policy)));
         }
@@ -150,14 +165,11 @@ impl Coordinator {
         }
         let connections = [source, target].map(|e| self.members.connection(&e.info.name.node));
         let [Some(from), Some(to)] = connections else { return Decision::Wait };
-        let free = source.lease.is_none() && target.lease.is_none();
-        let rested =
-            job.urgency != Urgency::Background || (source.rests_until <= now && target.rests_until <= now);
         let room = [source, target].iter().all(|e| {
             let machine = self.members.agent(&e.info.name.node).map(|m| m.machine.as_str());
             machine.is_some_and(|machine| self.machines.has_room(machine, metric))
         });
-        if free && rested && room { Decision::Start([from, to]) } else { Decision::Wait }
+        if room { Decision::Start([from, to]) } else { Decision::Wait }
     }
 
     /// What is known to be broken before any packet is sent, seen from the source.
@@ -242,6 +254,7 @@ impl Coordinator {
             self.leases.iter().filter(|(_, l)| l.is_decided(now.mono)).map(|(&id, _)| id).collect();
         for id in decided {
             let Some(lease) = self.leases.remove(&id) else { continue };
+            self.changed = true;
             for index in [lease.job.source, lease.job.target] {
                 // An agent that has connected again holds the lease still.
                 if let Some(connection) = self.members.connection(&self.matrix.name(index).node) {

@@ -48,6 +48,10 @@ pub struct Members {
     endpoints: BTreeMap<EndpointIndex, Endpoint>,
     /// Grows with every change of who can be probed.
     pub(super) generation: u64,
+    /// Who that is now.
+    ready: Vec<EndpointIndex>,
+    /// A time until which no agent can have been silent for too long.
+    silent_after: Option<Mono>,
 }
 
 impl Members {
@@ -80,13 +84,19 @@ impl Members {
     }
 
     /// Endpoints that can be probed now: present, usable, and their agent connected.
-    pub(super) fn ready(&self) -> Vec<EndpointIndex> {
+    pub(super) fn ready(&self) -> &[EndpointIndex] {
+        &self.ready
+    }
+
+    /// Who can be probed has changed.
+    fn changed(&mut self) {
+        self.generation += 1;
         let ready = |e: &Endpoint| {
             e.gone_since.is_none()
                 && e.info.unusable.is_none()
                 && self.connection(&e.info.name.node).is_some()
         };
-        self.endpoints.iter().filter(|(_, e)| ready(e)).map(|(&index, _)| index).collect()
+        self.ready = self.endpoints.iter().filter(|(_, e)| ready(e)).map(|(&index, _)| index).collect();
     }
 
     pub(super) fn agent_mut(&mut self, node: &str) -> Option<&mut Member> {
@@ -130,7 +140,8 @@ impl Members {
         let before = self.agents.insert(hello.node.clone(), member).and_then(|m| m.connection);
         before.and_then(|old| self.connections.remove(&old));
         self.connections.insert(connection, hello.node);
-        self.generation += 1;
+        self.silent_after.get_or_insert(now.mono.after(DEAD_AFTER));
+        self.changed();
         before
     }
 
@@ -140,7 +151,7 @@ impl Members {
         if let Some(member) = self.agents.get_mut(&node) {
             member.connection = None;
         }
-        self.generation += 1;
+        self.changed();
         Some(node)
     }
 
@@ -152,16 +163,21 @@ impl Members {
         }
     }
 
-    /// Connections whose agent has been silent for too long.
-    pub(super) fn silent(&self, now: Mono) -> Vec<ConnectionId> {
-        let silent = |m: &&Member| now.since(m.last_heard) >= DEAD_AFTER;
-        self.agents.values().filter(silent).filter_map(|m| m.connection).collect()
+    /// Connections whose agent has been silent for too long; looks at all agents only when one of them may have been.
+    pub(super) fn take_silent(&mut self, now: Mono) -> Vec<ConnectionId> {
+        if self.silent_after.is_none_or(|at| now < at) {
+            return Vec::new();
+        }
+        let connected =
+            || self.agents.values().filter_map(|m| Some((m.last_heard.after(DEAD_AFTER), m.connection?)));
+        let (silent, alive): (Vec<_>, Vec<_>) = connected().partition(|(at, _)| *at <= now);
+        self.silent_after = alive.iter().map(|(at, _)| *at).min();
+        silent.into_iter().map(|(_, connection)| connection).collect()
     }
 
-    /// When the next agent will have been silent for too long.
+    /// Before this, no agent can have been silent for too long.
     pub(super) fn next_silent(&self) -> Option<Mono> {
-        let connected = self.agents.values().filter(|m| m.connection.is_some());
-        connected.map(|m| m.last_heard.after(DEAD_AFTER)).min()
+        self.silent_after
     }
 
     /// Takes an inventory.
@@ -212,7 +228,9 @@ impl Members {
         }
         matrix.touch();
         // Findings and figures of an endpoint change all the time; who can be probed does not.
-        self.generation += u64::from(changed);
+        if changed {
+            self.changed();
+        }
         Ok(())
     }
 }

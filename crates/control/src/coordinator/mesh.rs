@@ -56,7 +56,7 @@ impl MeshGrants {
         let new_book = self.changed_at.is_some_and(|at| now >= at.after(BOOK_SETTLES));
         if new_book {
             self.changed_at = None;
-            self.book = members.ready().into_iter().map(|index| matrix.name(index).clone()).collect();
+            self.book = members.ready().iter().map(|&index| matrix.name(index).clone()).collect();
         }
         if !new_book && self.renew_at.is_some_and(|at| now < at) {
             return;

@@ -106,6 +106,8 @@ pub struct Coordinator {
     totals: Totals,
     /// When the continuous sweep can go on, if time is all that it waits for.
     background_wakeup: Option<Mono>,
+    /// Something happened that a waiting job may have waited for.
+    changed: bool,
     outbox: VecDeque<Action>,
 }
 
@@ -125,6 +127,7 @@ impl Coordinator {
             paused: PauseFlags::default(),
             totals: Totals::default(),
             background_wakeup: None,
+            changed: false,
             outbox: VecDeque::new(),
         }
     }
@@ -173,6 +176,7 @@ impl Coordinator {
         }
         let urgency = if drained { Urgency::Drained } else { Urgency::Operator };
         let id = self.work.start_sweep(&endpoints, metrics, urgency, now);
+        self.changed = true;
         self.run(now);
         Ok(id)
     }
@@ -202,6 +206,7 @@ impl Coordinator {
         let id = self.work.start_probe(source, target, metrics, urgency, now);
         let id =
             id.ok_or_else(|| CommandError::Conflict("too many probes are waiting; try again".to_owned()))?;
+        self.changed = true;
         self.run(now);
         Ok(id)
     }
@@ -233,6 +238,7 @@ impl Coordinator {
             self.outbox.push_back(Action::Send(connection, ToAgent::Pause(flags)));
         }
         self.matrix.touch();
+        self.changed = true;
         self.run(now);
         Ok(())
     }
@@ -346,6 +352,7 @@ impl Coordinator {
 
     fn frame(&mut self, connection: ConnectionId, frame: ToCoordinator, now: Now) {
         if let ToCoordinator::Hello(hello) = frame {
+            self.changed = true;
             self.hello(connection, hello, now);
             return;
         }
@@ -359,11 +366,13 @@ impl Coordinator {
             ToCoordinator::Hello(_) => {}
             ToCoordinator::Heartbeat(flags) => {
                 if let Some(member) = self.members.agent_mut(&node) {
+                    self.changed |= member.paused != flags;
                     member.paused = flags;
                 }
                 self.outbox.push_back(Action::Send(connection, ToAgent::HeartbeatReply));
             }
             ToCoordinator::Inventory { endpoints, findings } => {
+                self.changed = true;
                 let taken = self.members.inventory(&node, endpoints, findings, &mut self.matrix, now);
                 if let Err(why) = taken {
                     self.refuse(connection, why);
@@ -408,6 +417,7 @@ impl Coordinator {
 
     fn closed(&mut self, connection: ConnectionId) {
         if self.members.leave(connection).is_some() {
+            self.changed = true;
             self.lose_leases(connection);
             self.matrix.touch();
         }

@@ -226,7 +226,8 @@ int fake_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
   if (base->state != IBV_QPS_RTS && base->state != IBV_QPS_ERR) return EINVAL;
   if (wr->num_sge != 1 || wr->next) return EINVAL;
   if (wr->send_flags & IBV_SEND_INLINE && wr->sg_list->length > qp->cap.max_inline_data) return EINVAL;
-  if (*fake_setting("mute")) return 0;  // the wire is cut and retries go on
+  long mute_after = *fake_setting("mute_after");
+  if (*fake_setting("mute") || (mute_after && *fake_setting("written") >= mute_after)) return 0;  // the wire is cut
   LOCKED({
     enum ibv_wc_status status = carry(qp, wr);
     enum ibv_wc_opcode opcode = wr->opcode == IBV_WR_SEND ? IBV_WC_SEND : IBV_WC_RDMA_WRITE;

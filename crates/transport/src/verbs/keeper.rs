@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 /// Removal is to be noticed within a second, closing included.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// While a removed device is still in use: its loops stop within microseconds, and then it is to be closed at once.
+const CLOSE_EVERY: Duration = Duration::from_millis(10);
 
 /// The library, and what endpoints hold open.
 pub(super) struct Registry {
@@ -106,7 +108,9 @@ impl Registry {
         hold
     }
 
-    fn look(&self) {
+    /// True when a removed device could not be closed yet.
+    fn look(&self) -> bool {
+        let mut left = false;
         let holds: Vec<Weak<Hold>> = self.holds.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for hold in holds.iter().filter_map(Weak::upgrade) {
             // Locked: its endpoint is opening it; the next look is soon enough.
@@ -120,17 +124,23 @@ impl Registry {
                     "the device is being removed: closing it"
                 );
             }
-            if (removed || known) && opened.let_go() {
-                *hold = None;
+            if removed || known {
+                if opened.let_go() {
+                    *hold = None;
+                } else {
+                    left = true;
+                }
             }
         }
+        left
     }
 }
 
 /// Looks until the registry is gone.
 fn keep(registry: &Weak<Registry>, ended: &Receiver<()>) {
-    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK_EVERY) {
+    let mut pause = LOOK_EVERY;
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(pause) {
         let Some(registry) = registry.upgrade() else { return };
-        registry.look();
+        pause = if registry.look() { CLOSE_EVERY } else { LOOK_EVERY };
     }
 }

@@ -7,14 +7,16 @@ use crate::worker::{Progress, counter_delta, preemptions};
 use rdmascope_model::{Cause, LatencySpec, Outcome, Role, Step};
 use rdmascope_probe::latency_stats;
 use rdmascope_sys::{Completion, RemoteBuffer, SendRequest, TickScale, ticks};
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Looks at memory, or at the completion queue, between two looks at the clock: 10 µs to 1 ms. Fewer would let the clock
-/// into the figures: in virtual machines reading it can take 5 µs.
+/// Looks at memory between two looks around: 10 µs on a fast processor, so that healthy round trips see none of them.
 const SPINS: u32 = 20_000;
+/// The same for the completion queue, where one look costs more.
+const POLLS: u32 = 1_000;
+/// Looks around between two looks at the clock, which can cost 5 µs in a virtual machine.
+const CLOCK_EVERY: u32 = 8;
 /// A wait that is longer than any healthy round trip gives the processor back in between.
 const NAP_AFTER: Duration = Duration::from_millis(20);
 /// Adds at most one per cent to a sample of that length.
@@ -93,22 +95,22 @@ impl PingPong<'_> {
 
     #[inline]
     fn await_mark(&self, incoming: &AtomicU8, mark: u8, round: u32) -> Result<(), Trouble> {
-        let waiting = Cell::new(None);
+        let mut waiting = Waiting::default();
         loop {
             for _ in 0..SPINS {
                 if incoming.load(Ordering::Acquire) == mark {
                     return Ok(());
                 }
             }
-            self.go_on_waiting(&waiting, round, "our last message was acknowledged, no answer came")?;
+            self.look_around(&mut waiting, round, "our last message was acknowledged, no answer came")?;
         }
     }
 
     #[inline]
     fn await_acknowledgement(&self, room: &mut [Completion; 1], round: u32) -> Result<(), Trouble> {
-        let waiting = Cell::new(None);
+        let mut waiting = Waiting::default();
         loop {
-            for _ in 0..SPINS {
+            for _ in 0..POLLS {
                 match self.parts.queue.poll(room).map_err(|e| Trouble::verb(step(round), &e))? {
                     [] => {}
                     [done, ..] if done.is_success() => return Ok(()),
@@ -117,17 +119,23 @@ impl PingPong<'_> {
                     }
                 }
             }
-            self.go_on_waiting(&waiting, round, "our last message was not acknowledged")?;
+            self.look_around(&mut waiting, round, "our last message was not acknowledged")?;
         }
     }
 
+    /// A wait takes longer than it should. Others may run on this processor: a software device's packets are handled by
+    /// a kernel thread when there are many, and it would get no turn for some milliseconds beside a thread that spins.
     #[cold]
-    fn go_on_waiting(&self, since: &Cell<Option<Instant>>, round: u32, words: &str) -> Result<(), Trouble> {
-        let began = since.get().unwrap_or_else(Instant::now);
-        since.set(Some(began));
+    fn look_around(&self, waiting: &mut Waiting, round: u32, words: &str) -> Result<(), Trouble> {
+        thread::yield_now();
+        let since = *waiting.since.get_or_insert_with(Instant::now);
+        waiting.looks += 1;
+        if !waiting.looks.is_multiple_of(CLOCK_EVERY) {
+            return Ok(());
+        }
         let begun = round > 1 || self.role == Role::Target;
-        self.stop.may_wait(began, begun, || format!("{}: {words}", self.done(round)))?;
-        if began.elapsed() >= NAP_AFTER {
+        self.stop.may_wait(since, begun, || format!("{}: {words}", self.done(round)))?;
+        if since.elapsed() >= NAP_AFTER {
             thread::sleep(NAP);
         }
         Ok(())
@@ -137,6 +145,13 @@ impl PingPong<'_> {
     fn done(&self, round: u32) -> String {
         format!("after {round} of {} round trips", self.spec.warmup + self.spec.samples + 2)
     }
+}
+
+/// One wait for the peer or the device.
+#[derive(Default)]
+struct Waiting {
+    since: Option<Instant>,
+    looks: u32,
 }
 
 fn step(round: u32) -> Step {

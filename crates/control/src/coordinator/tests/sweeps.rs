@@ -110,11 +110,12 @@ fn what_cannot_be_probed_is_named_and_holds_nobody_up() {
     bench.sweep(&[Metric::Latency]).unwrap();
     let leases = bench.take_leases();
     assert_eq!(pairs(&leases), [("n0".to_owned(), "n1".to_owned())]);
+    bench.complete(&leases);
+    assert_eq!(bench.take_leases(), []);
     assert_eq!(bench.cause(Metric::Latency, "n0", "n2"), Cause::PortDown);
     assert_eq!(bench.cause(Metric::Latency, "n2", "n0"), Cause::PortDown);
     assert_eq!(bench.cause(Metric::Latency, "n0", "n3"), Cause::PeerGone);
     assert_eq!(bench.cause(Metric::Latency, "n3", "n0"), Cause::AgentGone);
-    bench.complete(&leases);
     let sweep = bench.c.sweep().unwrap();
     assert_eq!((sweep.done, sweep.failed), (6, 5));
 }
@@ -173,8 +174,9 @@ fn a_paused_node_is_left_out_at_once_and_the_others_go_on() {
     bench.sweep(&[Metric::Latency]).unwrap();
     let leases = bench.take_leases();
     assert_eq!(pairs(&leases), [("n0".to_owned(), "n1".to_owned())]);
-    assert!(matches!(bench.cell(Metric::Latency, "n0", "n2"), Cell::Excluded { .. }));
     bench.complete(&leases);
+    assert_eq!(bench.take_leases(), []);
+    assert!(matches!(bench.cell(Metric::Latency, "n0", "n2"), Cell::Excluded { .. }));
 
     // The agent's own file says it through its heartbeat; here for bandwidth alone.
     bench.c.set_pause(Some(&["n2".to_owned()]), |flags| flags.all = false, bench.now).unwrap();

@@ -1,0 +1,317 @@
+//! The command line: every command and flag with the words of its help.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use rdmascope_config::HostPort;
+use rdmascope_expose::api::MetricChoice;
+use rdmascope_model::EndpointName;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+const ABOUT: &str = "\
+Finds out which node, port, cable, switch or setting of an RDMA cluster (RoCE v2, InfiniBand) is broken, before a \
+job finds out.
+
+An agent on every node probes its peers; one coordinator schedules the probes and keeps the matrix of latency and \
+bandwidth of every pair of RDMA ports. `rdmascope check` judges one machine and needs neither.";
+
+// No line longer than 80 columns: a newcomer's terminal.
+const EXAMPLES: &str = "\
+Start here:
+  rdmascope check                          what is wrong with this machine?
+  rdmascope coordinator                    once per cluster: page, API, metrics
+  rdmascope agent --coordinator HOST:8080  on every node
+  rdmascope sweep                          measure every pair now
+  rdmascope matrix                         show what was measured
+  rdmascope probe NODE1 NODE2              why does this pair not work?
+
+Exit codes: 0 fine, 1 it did not work, 64 wrong usage, 78 wrong configuration.
+`check`: 0 ok, 1 warn, 2 fail, 3 could not judge (or wrong usage).";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rdmascope",
+    version,
+    about = ABOUT,
+    after_help = EXAMPLES,
+    max_term_width = 110,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Check(CheckFlags),
+    Coordinator(CoordinatorFlags),
+    Agent(AgentFlags),
+    Matrix(MatrixFlags),
+    Sweep(SweepFlags),
+    Probe(ProbeFlags),
+    /// Let no probe start: anywhere, on some nodes, or bandwidth alone
+    #[command(after_help = "\
+Examples:
+  rdmascope pause                      no probe starts until `rdmascope resume`
+  rdmascope pause --bandwidth          latency goes on, bandwidth does not
+  rdmascope pause --nodes node3,node4  only probes with these nodes stop
+
+A node can pause itself without the coordinator: create the file `pause` in the agent's state folder.")]
+    Pause(PauseFlags),
+    /// End what `pause` began
+    #[command(after_help = "\
+Examples:
+  rdmascope resume                      lifts the pause of the whole cluster
+  rdmascope resume --nodes node3,node4  lifts the pause of these nodes
+  rdmascope resume --bandwidth          lifts the pause of bandwidth alone")]
+    Resume(PauseFlags),
+    /// Look at config files
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Say everything that is wrong with a config file; exit code 0 or 78
+    ///
+    /// Says "ok" and what applies, or every problem with file, line, key and a hint. A file with which a coordinator or
+    /// an agent would open a port to other machines without a token is wrong, too.
+    #[command(after_help = "Example:\n  rdmascope config check /etc/rdmascope/rdmascope.yaml")]
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+/// Where the coordinator is, and the token for calls that change something.
+#[derive(Debug, Args)]
+pub(crate) struct CoordinatorAt {
+    /// Where the coordinator listens
+    #[arg(long, value_name = "HOST:PORT", env = "RDMASCOPE_COORDINATOR", default_value = "127.0.0.1:8080")]
+    pub(crate) coordinator: HostPort,
+    /// File with the coordinator's token; only calls that change something need it
+    #[arg(long, value_name = "FILE", env = "RDMASCOPE_TOKEN_FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+/// Judge this machine's RDMA devices, ports, addresses and MTUs
+///
+/// Needs no coordinator and no agent; reads what the kernel knows and changes nothing. The worst comes first, with the probable cause and the next step.
+///
+/// Exit code: 0 ok, 1 warn, 2 fail, 3 could not judge (or wrong usage).
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rdmascope check                        every RDMA device
+  rdmascope check --device mlx5_0        this one; it must be there
+  rdmascope check --root /tmp/captured   a captured machine instead")]
+pub(crate) struct CheckFlags {
+    /// Judge the machine whose files are below this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) root: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// RDMA device to judge, such as mlx5_0; may be given more than once [default: all]
+    #[arg(long = "device", value_name = "DEVICE")]
+    pub(crate) devices: Vec<String>,
+}
+
+/// Show the matrix of latency or bandwidth
+///
+/// Sources are rows, targets are columns. Below the table stands why pairs failed, and what to do next. A matrix that is too wide for the terminal becomes a
+/// list of the worst pairs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rdmascope matrix                       latency
+  rdmascope matrix --metric bandwidth
+  rdmascope matrix --csv > matrix.csv    for a spreadsheet")]
+pub(crate) struct MatrixFlags {
+    /// What to show
+    #[arg(long, value_enum, default_value_t = OneMetric::Latency)]
+    pub(crate) metric: OneMetric,
+    /// Print the JSON of the API
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+    /// Print comma-separated values
+    #[arg(long)]
+    pub(crate) csv: bool,
+    #[command(flatten)]
+    pub(crate) at: CoordinatorAt,
+}
+
+/// Measure every pair now, and wait until it is done
+///
+/// Exit code: 0 when nothing failed, 1 when pairs failed or none was measured.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rdmascope sweep                         latency: harmless on nodes at work
+  rdmascope sweep --metric all --drained  bandwidth too; no job may run
+  rdmascope sweep --min-endpoints 16      waits for 16 endpoints first")]
+pub(crate) struct SweepFlags {
+    /// What to measure
+    #[arg(long, value_enum, default_value_t = Metrics::Latency)]
+    pub(crate) metric: Metrics,
+    /// The nodes carry no job: measure bandwidth although ports look busy, or nobody can tell
+    #[arg(long)]
+    pub(crate) drained: bool,
+    /// Begin when so many endpoints can be probed; wait a minute for them
+    #[arg(long, value_name = "N")]
+    pub(crate) min_endpoints: Option<usize>,
+    #[command(flatten)]
+    pub(crate) at: CoordinatorAt,
+}
+
+/// Probe one pair now, step by step
+///
+/// Says why a pair fails, and what to do next.
+///
+/// Endpoints are named NODE/DEVICE/PORT; NODE/DEVICE or NODE will do where that names only one.
+///
+/// Exit code: 0 when it was measured, 1 when not.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rdmascope probe node1 node2
+  rdmascope probe node1/mlx5_0/1 node2/mlx5_3/1 --metric all --drained")]
+pub(crate) struct ProbeFlags {
+    /// Endpoint that sends
+    pub(crate) source: String,
+    /// Endpoint that receives
+    pub(crate) target: String,
+    /// What to measure
+    #[arg(long, value_enum, default_value_t = Metrics::Latency)]
+    pub(crate) metric: Metrics,
+    /// The two nodes carry no job: measure bandwidth although ports look busy, or nobody can tell
+    #[arg(long)]
+    pub(crate) drained: bool,
+    #[command(flatten)]
+    pub(crate) at: CoordinatorAt,
+}
+
+/// What to pause or resume.
+#[derive(Debug, Args)]
+pub(crate) struct PauseFlags {
+    /// Names of nodes, separated by commas [default: the whole cluster]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) nodes: Vec<String>,
+    /// Only bandwidth probes
+    #[arg(long)]
+    pub(crate) bandwidth: bool,
+    #[command(flatten)]
+    pub(crate) at: CoordinatorAt,
+}
+
+/// One of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OneMetric {
+    /// Half round trip of an RDMA write
+    Latency,
+    /// Goodput of RDMA writes
+    Bandwidth,
+}
+
+/// One of the two, or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Metrics {
+    /// Half round trip of an RDMA write
+    Latency,
+    /// Goodput of RDMA writes
+    Bandwidth,
+    /// Both
+    All,
+}
+
+impl From<Metrics> for MetricChoice {
+    fn from(metrics: Metrics) -> Self {
+        match metrics {
+            Metrics::Latency => Self::Latency,
+            Metrics::Bandwidth => Self::Bandwidth,
+            Metrics::All => Self::All,
+        }
+    }
+}
+
+/// Run the coordinator, once per cluster
+///
+/// It schedules the probes and serves the web page, the API and the metrics. Without a token it listens on this machine alone, unless --insecure is given. Stops on SIGINT or SIGTERM.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rdmascope coordinator                  this machine alone, to try it out
+  rdmascope coordinator --listen 0.0.0.0:8080 --token-file /etc/rdmascope/token
+  rdmascope coordinator --config /etc/rdmascope/rdmascope.yaml")]
+pub(crate) struct CoordinatorFlags {
+    /// Config file; flags win over it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Address for agents, page, API and metrics; port 0 takes any free port [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// File with the token that agents and writing calls must show (make one: openssl rand -hex 32)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Let other machines reach it without any token: anybody who does can start probes
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Folder that keeps the matrix over a restart
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) state_dir: Option<PathBuf>,
+}
+
+/// Run the agent, on every node
+///
+/// It watches the RDMA ports and probes what the coordinator asks for. Finds devices, ports and addresses by itself; changes nothing on the machine. Goes on trying while the coordinator
+/// cannot be reached. Stops on SIGINT or SIGTERM.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rdmascope agent --coordinator head:8080 --token-file /etc/rdmascope/token
+  rdmascope agent --config /etc/rdmascope/rdmascope.yaml
+Without RDMA, to try it out:
+  rdmascope agent --coordinator 127.0.0.1:8080 --transport tcp --node-name a")]
+pub(crate) struct AgentFlags {
+    /// Where the coordinator listens; needed here or in the config file
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) coordinator: Option<HostPort>,
+    /// Config file; flags win over it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// File with the token to show to the coordinator
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Name of this node in the matrix [default: the host name]
+    #[arg(long, value_name = "NAME", value_parser = node_name)]
+    pub(crate) node_name: Option<String>,
+    /// RDMA device to watch and probe, such as mlx5_0; may be given more than once [default: all]
+    #[arg(long = "device", value_name = "DEVICE")]
+    pub(crate) devices: Vec<String>,
+    /// What carries the probes; tcp is for trying things out without RDMA [default: verbs]
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) transport: Option<Transport>,
+    /// Address of the agent's own /metrics and /healthz, such as 127.0.0.1:19810 [default: none]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Folder of the pause file: while a file named "pause" is in it, no probe starts [default: /run/rdmascope]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) state_dir: Option<PathBuf>,
+}
+
+/// What carries the probes.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Transport {
+    /// RDMA verbs
+    Verbs,
+    /// TCP: nothing about RDMA is measured
+    Tcp,
+}
+
+fn node_name(text: &str) -> Result<String, String> {
+    match format!("{text}/device/1").parse::<EndpointName>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("use letters, digits and - _ . : @ (253 characters at most)".to_owned()),
+    }
+}

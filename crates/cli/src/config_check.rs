@@ -1,0 +1,80 @@
+//! `rdmascope config check`: every problem of a config file at once, or what applies.
+
+use crate::failure::{Failure, code};
+use crate::output::print;
+use rdmascope_config::{AgentConfig, Config, CoordinatorConfig, LogFormat, TransportKind};
+use std::fmt::Display;
+use std::path::Path;
+
+/// Runs it.
+pub(crate) fn run(file: &Path) -> Result<u8, Failure> {
+    let config = load(file)?;
+    let exposed = [config.agent.exposure().err(), config.coordinator.exposure().err()];
+    let exposed: Vec<String> =
+        exposed.iter().flatten().map(|exposed| format!("{}: {exposed}", file.display())).collect();
+    if !exposed.is_empty() {
+        return Err(Failure::new(code::CONFIG, exposed.join("\n")));
+    }
+    print(&summary(file, &config))?;
+    Ok(0)
+}
+
+/// Reads a config file.
+pub(crate) fn load(file: &Path) -> Result<Config, Failure> {
+    rdmascope_config::load(file).map_err(|problems| {
+        let count = problems.list.len() + problems.more;
+        let word = if count == 1 { "problem" } else { "problems" };
+        Failure::new(code::CONFIG, format!("{count} {word} in the config file:\n{problems}"))
+            .then("config/rdmascope.yaml of the distribution shows every key")
+    })
+}
+
+fn summary(file: &Path, config: &Config) -> String {
+    let format = match config.log.format {
+        LogFormat::Text => "text",
+        LogFormat::Json => "JSON",
+    };
+    format!(
+        "ok: {}\n{}{}log\n  level {}, as {format}\n",
+        file.display(),
+        agent(&config.agent),
+        coordinator(&config.coordinator),
+        config.log.level.as_str()
+    )
+}
+
+fn agent(agent: &AgentConfig) -> String {
+    let transport = match agent.transport {
+        TransportKind::Verbs => "verbs",
+        TransportKind::Tcp => "TCP: nothing about RDMA is measured",
+    };
+    let devices =
+        if agent.devices.is_empty() { "all RDMA devices".to_owned() } else { agent.devices.join(", ") };
+    format!(
+        "agent\n  coordinator {}\n  token {}\n  node name {}\n  devices {devices}\n  transport {transport}\n  \
+         own metrics {}\n  pause file {}\n",
+        or(agent.coordinator.as_ref(), "not given: needs --coordinator"),
+        or(agent.token_file.as_ref().map(|file| file.display()), "none"),
+        or(agent.node_name.as_ref(), "the host name"),
+        or(agent.listen, "none"),
+        agent.state_dir.join("pause").display()
+    )
+}
+
+fn coordinator(coordinator: &CoordinatorConfig) -> String {
+    format!(
+        "coordinator\n  listens on {}\n  token {}\n  state {}\n  {} pings per second and endpoint\n  \
+         all pairs within {} s, then {} s rest\n  metrics of single pairs up to {} pairs\n",
+        coordinator.listen,
+        or(coordinator.token_file.as_ref().map(|file| file.display()), "none"),
+        or(coordinator.state_dir.as_ref().map(|folder| folder.display()), "is not kept over a restart"),
+        coordinator.mesh.pings_per_second,
+        coordinator.sweep.coverage.as_secs_f64(),
+        coordinator.sweep.pause.as_secs_f64(),
+        coordinator.metrics.pairs_max
+    )
+}
+
+fn or(value: Option<impl Display>, otherwise: &str) -> String {
+    value.map_or_else(|| otherwise.to_owned(), |value| value.to_string())
+}

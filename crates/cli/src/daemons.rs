@@ -1,0 +1,153 @@
+//! `rdmascope coordinator` and `rdmascope agent`: settings from file and flags, a runtime, an orderly end on a signal.
+
+use crate::arguments::{AgentFlags, CoordinatorFlags, Transport};
+use crate::failure::{Failure, code, in_one_line};
+use crate::{config_check, logs};
+use rdmascope_config::{AgentConfig, Config, CoordinatorConfig, TransportKind};
+use std::future::Future;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tracing::warn;
+
+/// How long an orderly end may take: a client that never reads its answer must not hold up a restart.
+const END_WITHIN: Duration = Duration::from_secs(5);
+
+/// Runs a coordinator until it is told to stop.
+pub(crate) fn coordinator(flags: &CoordinatorFlags) -> Result<u8, Failure> {
+    let config = settings(flags.config.as_deref())?;
+    let coordinator = over_coordinator(config.coordinator, flags);
+    coordinator.exposure().map_err(|exposed| Failure::new(code::CONFIG, exposed.to_string()))?;
+    logs::set_up(&config.log)?;
+    let exposed = coordinator.token_file.is_none() && !coordinator.listen.ip().to_canonical().is_loopback();
+    if exposed {
+        warn!(listen = %coordinator.listen, "INSECURE: anybody who reaches this address can start probes");
+    }
+    until_signal(|stop| async move {
+        let shutdown = async { drop(stop.await) };
+        rdmascope_coordinator::run(&coordinator, announce, shutdown).await.map_err(coordinator_failed)
+    })
+}
+
+/// Runs an agent until it is told to stop.
+pub(crate) fn agent(flags: &AgentFlags) -> Result<u8, Failure> {
+    let config = settings(flags.config.as_deref())?;
+    let agent = over_agent(config.agent, flags);
+    if agent.coordinator.is_none() {
+        return Err(Failure::new(code::USAGE, "it is not known where the coordinator is")
+            .then("give --coordinator HOST:PORT, or set agent.coordinator in the file of --config"));
+    }
+    agent.exposure().map_err(|exposed| Failure::new(code::CONFIG, exposed.to_string()))?;
+    logs::set_up(&config.log)?;
+    until_signal(|stop| async move {
+        let shutdown = async { drop(stop.await) };
+        rdmascope_agent::run(&agent, shutdown).await.map_err(agent_failed)
+    })
+}
+
+/// The settings of a file, or the defaults.
+fn settings(file: Option<&Path>) -> Result<Config, Failure> {
+    let Some(file) = file else { return Ok(Config::default()) };
+    config_check::load(file)
+}
+
+fn over_coordinator(config: CoordinatorConfig, flags: &CoordinatorFlags) -> CoordinatorConfig {
+    CoordinatorConfig {
+        listen: flags.listen.unwrap_or(config.listen),
+        token_file: flags.token_file.clone().or(config.token_file),
+        insecure: flags.insecure || config.insecure,
+        state_dir: flags.state_dir.clone().or(config.state_dir),
+        ..config
+    }
+}
+
+fn over_agent(config: AgentConfig, flags: &AgentFlags) -> AgentConfig {
+    let transport = flags.transport.map(|transport| match transport {
+        Transport::Verbs => TransportKind::Verbs,
+        Transport::Tcp => TransportKind::Tcp,
+    });
+    AgentConfig {
+        coordinator: flags.coordinator.clone().or(config.coordinator),
+        token_file: flags.token_file.clone().or(config.token_file),
+        node_name: flags.node_name.clone().or(config.node_name),
+        devices: if flags.devices.is_empty() { config.devices } else { flags.devices.clone() },
+        transport: transport.unwrap_or(config.transport),
+        listen: flags.listen.or(config.listen),
+        state_dir: flags.state_dir.clone().unwrap_or(config.state_dir),
+        insecure: config.insecure,
+    }
+}
+
+/// The one line on standard output: people click on it, scripts read the port from it.
+fn announce(address: SocketAddr) {
+    // A coordinator whose standard output is closed works all the same.
+    let _ = writeln!(std::io::stdout(), "listening on http://{address}");
+}
+
+fn coordinator_failed(error: rdmascope_coordinator::Error) -> Failure {
+    use rdmascope_coordinator::Error;
+    match &error {
+        Error::Listen { address, source } => cannot_listen(*address, source, "coordinator"),
+        Error::Exposed(_) | Error::Token(_) => Failure::new(code::CONFIG, in_one_line(&error)),
+        Error::Metrics(_) | Error::Serve(_) => Failure::new(code::FAILED, in_one_line(&error)),
+    }
+}
+
+fn agent_failed(error: rdmascope_agent::Error) -> Failure {
+    use rdmascope_agent::Error;
+    match &error {
+        Error::Listen { address, source } => cannot_listen(*address, source, "agent"),
+        Error::Exposed(_) | Error::Token(_) => Failure::new(code::CONFIG, in_one_line(&error)),
+        Error::NoCoordinator | Error::NodeName(_) => Failure::new(code::USAGE, in_one_line(&error)),
+        Error::Host(_) | Error::NoAddress(_) | Error::Metrics(_) => {
+            Failure::new(code::FAILED, in_one_line(&error))
+        }
+    }
+}
+
+fn cannot_listen(address: SocketAddr, source: &std::io::Error, what: &str) -> Failure {
+    Failure::new(code::FAILED, format!("cannot listen on {address}: {source}"))
+        .then(format!("is another {what} running? stop it, or choose another address with --listen"))
+}
+
+/// Runs a daemon; what it is given is ready when it should stop.
+fn until_signal<F>(run: impl FnOnce(oneshot::Receiver<()>) -> F) -> Result<u8, Failure>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    let no_runtime =
+        |error: std::io::Error| Failure::new(code::FAILED, format!("the program cannot be set up: {error}"));
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(no_runtime)?;
+    let ended = runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(no_runtime)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(no_runtime)?;
+        let (stop, stopped) = oneshot::channel();
+        tokio::select! {
+            ended = run(stopped) => ended,
+            () = async {
+                next(&mut interrupt, &mut terminate).await;
+                // It may have ended by itself meanwhile.
+                let _ = stop.send(());
+                tokio::select! {
+                    () = next(&mut interrupt, &mut terminate) => {}
+                    () = tokio::time::sleep(END_WITHIN) => {}
+                }
+                warn!("not everything ended in an orderly way; it is left behind");
+            } => Ok(()),
+        }
+    });
+    // A thread may be stuck in the kernel with a broken device; waiting for it would never end.
+    runtime.shutdown_background();
+    ended.map(|()| 0)
+}
+
+async fn next(interrupt: &mut Signal, terminate: &mut Signal) {
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}

@@ -1,0 +1,58 @@
+//! What ends a command early: words for a person, and the exit code for a script.
+
+use std::error::Error;
+use std::io::Write as _;
+
+/// Exit codes that are not a judgement.
+pub(crate) mod code {
+    /// It did not work, or some of it did not.
+    pub(crate) const FAILED: u8 = 1;
+    /// The command line is wrong (`EX_USAGE` of sysexits.h).
+    pub(crate) const USAGE: u8 = 64;
+    /// The configuration is wrong (`EX_CONFIG` of sysexits.h).
+    pub(crate) const CONFIG: u8 = 78;
+    /// `check` could not judge: a mistyped flag must never read as "node failed".
+    pub(crate) const CHECK_UNKNOWN: u8 = 3;
+}
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    text: String,
+    next_step: String,
+}
+
+impl Failure {
+    /// `text` says what failed and why.
+    pub(crate) fn new(code: u8, text: impl Into<String>) -> Self {
+        Self { code, text: text.into(), next_step: String::new() }
+    }
+
+    /// The same failure with what to do about it.
+    pub(crate) fn then(mut self, next_step: impl Into<String>) -> Self {
+        self.next_step = next_step.into();
+        self
+    }
+
+    /// Prints it, once, to standard error.
+    pub(crate) fn tell(&self) {
+        let mut text = format!("rdmascope: {}\n", self.text);
+        if !self.next_step.is_empty() {
+            text.push_str(&format!("  next step: {}\n", self.next_step));
+        }
+        // Without a standard error there is nobody to tell.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+}
+
+/// An error with everything behind it, in one line.
+pub(crate) fn in_one_line(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}

@@ -1,0 +1,8 @@
+//! The real binary from a user's side: its commands against a real cluster over TCP, and what it makes of bad input.
+
+#[path = "cli/bad_input.rs"]
+mod bad_input;
+#[path = "cli/commands.rs"]
+mod commands;
+#[path = "cli/harness.rs"]
+mod harness;

@@ -1,0 +1,188 @@
+//! Builds the binary, starts a cluster of it on loopback, and runs its commands to their end.
+
+use rdmascope_tests::guest::{Api, Program, wait_until};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Far more than anything here takes; only a test that would hang sees its end.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The binary, built once for these tests with the profile and into the folder of the tests themselves.
+pub fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        // TARGET/PROFILE/deps/cli-HASH
+        let own = std::env::current_exe().expect("the path of the test program");
+        let profile = own.ancestors().nth(2).expect("the folder of the profile");
+        let target = profile.parent().expect("the target folder");
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "-p", "rdmascope-cli", "--target-dir"]).arg(target);
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        let status = build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).status();
+        assert!(status.expect("cargo starts").success(), "rdmascope cannot be built");
+        profile.join("rdmascope")
+    })
+}
+
+/// The binary, without what the environment of the tests might tell it.
+pub fn rdmascope(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.args(arguments);
+    for name in ["RDMASCOPE_COORDINATOR", "RDMASCOPE_TOKEN_FILE", "RUST_LOG"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Done {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+/// Runs a command of the binary to its end.
+pub fn run(arguments: &[&str]) -> Done {
+    finish(rdmascope(arguments))
+}
+
+/// Runs a command to its end; kills it when that does not come.
+pub fn finish(mut command: Command) -> Done {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.expect("the binary starts");
+    let id = child.id();
+    let ended = std::thread::scope(|scope| {
+        let reader = scope.spawn(move || child.wait_with_output());
+        let mut limit = PATIENCE.as_millis() / 50;
+        while !reader.is_finished() && limit > 0 {
+            limit -= 1;
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        if !reader.is_finished() {
+            let pid = rustix::process::Pid::from_raw(id.cast_signed()).expect("a process id");
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it can be killed");
+        }
+        reader.join().expect("the reader ends")
+    });
+    let output = ended.expect("its output can be read");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Done { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+}
+
+/// A folder of one test, removed at its end.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("rdmascope-cli-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).expect("a temporary folder");
+        Self(path)
+    }
+
+    /// A file in it, as text for a command line; only its owner can read it.
+    pub fn file(&self, name: &str, text: &str) -> String {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.0.join(name);
+        fs::write(&path, text).expect("a file in the temporary folder");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its permissions");
+        path.to_str().expect("a path of ASCII").to_owned()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+/// A coordinator with agents over TCP, all of them the real binary.
+pub struct Cluster {
+    // Before the folder, so that nothing writes into it when it goes.
+    agents: Vec<(String, Program)>,
+    pub coordinator: Program,
+    /// Where the coordinator listens.
+    pub address: String,
+    token: Option<String>,
+    pub folder: Folder,
+}
+
+impl Cluster {
+    /// With a token, everything gets it; without, nothing has one.
+    pub fn start(token: Option<&str>, agents: &[&str]) -> Self {
+        let folder = Folder::new();
+        let token = token.map(|token| folder.file("token", token));
+        let mut command = rdmascope(&["coordinator", "--listen", "127.0.0.1:0"]);
+        command.args(token.iter().flat_map(|file| ["--token-file", file]));
+        let coordinator = Program::start("coordinator", &mut command, &folder.path("coordinator.log"));
+        let address = wait_until("the coordinator says where it listens", PATIENCE, || {
+            let printed = coordinator.printed();
+            let found = printed.lines().find_map(|line| line.strip_prefix("listening on http://"));
+            found.map(str::to_owned).ok_or(printed.clone())
+        });
+        let mut cluster = Self { agents: Vec::new(), coordinator, address, token, folder };
+        for name in agents {
+            cluster.add_agent(name, &[]);
+        }
+        cluster
+    }
+
+    /// One more agent, with flags of its own.
+    pub fn add_agent(&mut self, name: &str, flags: &[&str]) {
+        let mut command = rdmascope(&["agent", "--coordinator", &self.address, "--transport", "tcp"]);
+        command.args(["--node-name", name, "--state-dir"]).arg(self.state(name)).args(flags);
+        if !flags.contains(&"--token-file") {
+            command.args(self.token.iter().flat_map(|file| ["--token-file", file]));
+        }
+        let log = self.folder.path(&format!("{name}.log"));
+        self.agents.push((name.to_owned(), Program::start(name, &mut command, &log)));
+    }
+
+    /// The state folder of an agent, made when it is first asked for.
+    pub fn state(&self, agent: &str) -> PathBuf {
+        let path = self.folder.path(&format!("state-{agent}"));
+        fs::create_dir_all(&path).expect("a state folder");
+        path
+    }
+
+    pub fn agent(&mut self, name: &str) -> &mut Program {
+        let found = self.agents.iter_mut().find(|(own, _)| own == name);
+        &mut found.unwrap_or_else(|| panic!("no agent {name}")).1
+    }
+
+    /// Runs a client command against it.
+    pub fn run(&self, arguments: &[&str]) -> Done {
+        let mut command = rdmascope(arguments);
+        command.env("RDMASCOPE_COORDINATOR", &self.address);
+        command.envs(self.token.iter().map(|file| ("RDMASCOPE_TOKEN_FILE", file)));
+        finish(command)
+    }
+
+    /// Its API, without a token.
+    pub fn api(&self) -> Api {
+        Api::new(&self.address, None)
+    }
+
+    /// Waits until these nodes and no others are connected.
+    pub fn wait_for_nodes(&self, names: &[&str]) {
+        wait_until(&format!("{names:?} are connected"), PATIENCE, || {
+            let answer = self.api().json("/api/v1/nodes")?;
+            let nodes = answer["nodes"].as_array().ok_or("no list")?;
+            let connected = nodes.iter().filter(|node| node["connected"] == true);
+            let connected: Vec<&str> = connected.filter_map(|node| node["name"].as_str()).collect();
+            if connected == names { Ok(()) } else { Err(format!("{connected:?}")) }
+        });
+    }
+}
