@@ -6,3 +6,8 @@ mod bad_input;
 mod commands;
 #[path = "cli/harness.rs"]
 mod harness;
+
+#[path = "cli/bare_root.rs"]
+mod bare_root;
+#[path = "cli/many.rs"]
+mod many;

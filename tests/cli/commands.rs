@@ -75,10 +75,10 @@ fn a_probe_shows_its_steps_and_ends_with_the_figures() {
 }
 
 #[test]
-fn a_dead_agent_is_named_as_the_cause_with_evidence_and_next_step() {
+fn an_agent_that_hangs_is_a_cause_with_evidence_and_next_step() {
     let mut cluster = three();
     cluster.wait_for_nodes(&["n1", "n2", "n3"]);
-    // Stopped, not dead: its connection stays, and it does not do its part.
+    // Its connection stays, and it does not do its part.
     cluster.agent("n2").signal(Signal::STOP);
     let probe = cluster.run(&["probe", "n1", "n2"]);
     assert_eq!(probe.code, Some(1), "{probe:?}");
@@ -107,11 +107,14 @@ fn pause_and_resume_say_what_is_paused_and_hold() {
     assert!(cluster_is("all"));
     let probe = cluster.run(&["probe", "n1", "n2"]);
     assert_eq!(probe.code, Some(1), "{probe:?}");
-    assert!(probe.out.contains("not probed: policy") && probe.out.contains("rdmascope resume"), "{probe:?}");
+    assert!(probe.err.contains("paused") && probe.err.contains("`rdmascope resume`"), "{probe:?}");
     assert_eq!(cluster.run(&["resume"]).code, Some(0));
     assert!(cluster_is("none"));
     let one = cluster.run(&["pause", "--nodes", "n1,n3"]);
     assert!(one.out.contains("paused on n1: all probes") && one.out.contains("paused on n3"), "{one:?}");
+    let probe = cluster.run(&["probe", "n1", "n2"]);
+    assert_eq!(probe.code, Some(1), "{probe:?}");
+    assert!(probe.out.contains("not probed: policy") && probe.out.contains("rdmascope resume"), "{probe:?}");
     assert_eq!(cluster.run(&["resume", "--nodes", "n1,n3"]).code, Some(0));
     wait_until("a pair can be probed again", PATIENCE, || {
         let probe = cluster.run(&["probe", "n1", "n3"]);

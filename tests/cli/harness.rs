@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Far more than anything here takes; only a test that would hang sees its end.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The binary, built once for these tests with the profile and into the folder of the tests themselves.
-pub fn binary() -> &'static Path {
+pub(crate) fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
         // TARGET/PROFILE/deps/cli-HASH
@@ -31,7 +31,7 @@ pub fn binary() -> &'static Path {
 }
 
 /// The binary, without what the environment of the tests might tell it.
-pub fn rdmascope(arguments: &[&str]) -> Command {
+pub(crate) fn rdmascope(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.args(arguments);
     for name in ["RDMASCOPE_COORDINATOR", "RDMASCOPE_TOKEN_FILE", "RUST_LOG"] {
@@ -42,19 +42,19 @@ pub fn rdmascope(arguments: &[&str]) -> Command {
 
 /// How a command ended.
 #[derive(Debug)]
-pub struct Done {
-    pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Done {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 /// Runs a command of the binary to its end.
-pub fn run(arguments: &[&str]) -> Done {
+pub(crate) fn run(arguments: &[&str]) -> Done {
     finish(rdmascope(arguments))
 }
 
 /// Runs a command to its end; kills it when that does not come.
-pub fn finish(mut command: Command) -> Done {
+pub(crate) fn finish(mut command: Command) -> Done {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.expect("the binary starts");
     let id = child.id();
@@ -77,10 +77,10 @@ pub fn finish(mut command: Command) -> Done {
 }
 
 /// A folder of one test, removed at its end.
-pub struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("rdmascope-cli-{}-{number}", std::process::id()));
@@ -89,7 +89,7 @@ impl Folder {
     }
 
     /// A file in it, as text for a command line; only its owner can read it.
-    pub fn file(&self, name: &str, text: &str) -> String {
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
         use std::os::unix::fs::PermissionsExt as _;
         let path = self.0.join(name);
         fs::write(&path, text).expect("a file in the temporary folder");
@@ -97,7 +97,7 @@ impl Folder {
         path.to_str().expect("a path of ASCII").to_owned()
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
@@ -109,19 +109,19 @@ impl Drop for Folder {
 }
 
 /// A coordinator with agents over TCP, all of them the real binary.
-pub struct Cluster {
+pub(crate) struct Cluster {
     // Before the folder, so that nothing writes into it when it goes.
     agents: Vec<(String, Program)>,
-    pub coordinator: Program,
+    pub(crate) coordinator: Program,
     /// Where the coordinator listens.
-    pub address: String,
+    pub(crate) address: String,
     token: Option<String>,
-    pub folder: Folder,
+    pub(crate) folder: Folder,
 }
 
 impl Cluster {
     /// With a token, everything gets it; without, nothing has one.
-    pub fn start(token: Option<&str>, agents: &[&str]) -> Self {
+    pub(crate) fn start(token: Option<&str>, agents: &[&str]) -> Self {
         let folder = Folder::new();
         let token = token.map(|token| folder.file("token", token));
         let mut command = rdmascope(&["coordinator", "--listen", "127.0.0.1:0"]);
@@ -140,7 +140,7 @@ impl Cluster {
     }
 
     /// One more agent, with flags of its own.
-    pub fn add_agent(&mut self, name: &str, flags: &[&str]) {
+    pub(crate) fn add_agent(&mut self, name: &str, flags: &[&str]) {
         let mut command = rdmascope(&["agent", "--coordinator", &self.address, "--transport", "tcp"]);
         command.args(["--node-name", name, "--state-dir"]).arg(self.state(name)).args(flags);
         if !flags.contains(&"--token-file") {
@@ -151,19 +151,19 @@ impl Cluster {
     }
 
     /// The state folder of an agent, made when it is first asked for.
-    pub fn state(&self, agent: &str) -> PathBuf {
+    pub(crate) fn state(&self, agent: &str) -> PathBuf {
         let path = self.folder.path(&format!("state-{agent}"));
         fs::create_dir_all(&path).expect("a state folder");
         path
     }
 
-    pub fn agent(&mut self, name: &str) -> &mut Program {
+    pub(crate) fn agent(&mut self, name: &str) -> &mut Program {
         let found = self.agents.iter_mut().find(|(own, _)| own == name);
         &mut found.unwrap_or_else(|| panic!("no agent {name}")).1
     }
 
     /// Runs a client command against it.
-    pub fn run(&self, arguments: &[&str]) -> Done {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Done {
         let mut command = rdmascope(arguments);
         command.env("RDMASCOPE_COORDINATOR", &self.address);
         command.envs(self.token.iter().map(|file| ("RDMASCOPE_TOKEN_FILE", file)));
@@ -171,12 +171,12 @@ impl Cluster {
     }
 
     /// Its API, without a token.
-    pub fn api(&self) -> Api {
+    pub(crate) fn api(&self) -> Api {
         Api::new(&self.address, None)
     }
 
     /// Waits until these nodes and no others are connected.
-    pub fn wait_for_nodes(&self, names: &[&str]) {
+    pub(crate) fn wait_for_nodes(&self, names: &[&str]) {
         wait_until(&format!("{names:?} are connected"), PATIENCE, || {
             let answer = self.api().json("/api/v1/nodes")?;
             let nodes = answer["nodes"].as_array().ok_or("no list")?;

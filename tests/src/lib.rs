@@ -1,3 +1,4 @@
 //! Harness of the end-to-end tests: starts the real binary, reads its API, ends what it started.
 
 pub mod guest;
+pub mod swarm;

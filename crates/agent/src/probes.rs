@@ -25,7 +25,7 @@ pub(crate) fn transport(
         TransportKind::Verbs => {
             let retransmits: RetransmitReader =
                 Arc::new(move |device, port| host.read_retransmits(device, port).value().copied());
-            Box::new(Verbs::new(retransmits, waker, None, Path::new("/dev/infiniband")))
+            Box::new(Verbs::new(retransmits, waker, None, Path::new(rdmascope_host::DEVICE_NODES)))
         }
         TransportKind::Tcp => {
             // TCP's own retransmissions are counted per machine, not per pair: they would say nothing here.

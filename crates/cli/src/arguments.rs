@@ -75,8 +75,8 @@ Examples:
 pub(crate) enum ConfigCommand {
     /// Say everything that is wrong with a config file; exit code 0 or 78
     ///
-    /// Says "ok" and what applies, or every problem with file, line, key and a hint. A file with which a coordinator or
-    /// an agent would open a port to other machines without a token is wrong, too.
+    /// Says "ok" and what applies, or every problem with file, line, key and a hint. A file with which a
+    /// coordinator or an agent would open a port to other machines without a token is wrong, too.
     #[command(after_help = "Example:\n  rdmascope config check /etc/rdmascope/rdmascope.yaml")]
     Check {
         /// The file
@@ -97,7 +97,8 @@ pub(crate) struct CoordinatorAt {
 
 /// Judge this machine's RDMA devices, ports, addresses and MTUs
 ///
-/// Needs no coordinator and no agent; reads what the kernel knows and changes nothing. The worst comes first, with the probable cause and the next step.
+/// Needs no coordinator and no agent; reads what the kernel knows and changes nothing. The worst comes first,
+/// with the probable cause and the next step.
 ///
 /// Exit code: 0 ok, 1 warn, 2 fail, 3 could not judge (or wrong usage).
 #[derive(Debug, Args)]
@@ -120,8 +121,8 @@ pub(crate) struct CheckFlags {
 
 /// Show the matrix of latency or bandwidth
 ///
-/// Sources are rows, targets are columns. Below the table stands why pairs failed, and what to do next. A matrix that is too wide for the terminal becomes a
-/// list of the worst pairs.
+/// Sources are rows, targets are columns. Below the table stands why pairs failed, and what to do next. A
+/// matrix that is too wide for the terminal becomes a list of the worst pairs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -237,7 +238,8 @@ impl From<Metrics> for MetricChoice {
 
 /// Run the coordinator, once per cluster
 ///
-/// It schedules the probes and serves the web page, the API and the metrics. Without a token it listens on this machine alone, unless --insecure is given. Stops on SIGINT or SIGTERM.
+/// It schedules the probes and serves the web page, the API and the metrics. Without a token it listens on
+/// this machine alone, unless --insecure is given. Stops on SIGINT or SIGTERM.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -264,8 +266,9 @@ pub(crate) struct CoordinatorFlags {
 
 /// Run the agent, on every node
 ///
-/// It watches the RDMA ports and probes what the coordinator asks for. Finds devices, ports and addresses by itself; changes nothing on the machine. Goes on trying while the coordinator
-/// cannot be reached. Stops on SIGINT or SIGTERM.
+/// It watches the RDMA ports and probes what the coordinator asks for. Finds devices, ports and addresses by
+/// itself; changes nothing on the machine. Goes on trying while the coordinator cannot be reached. Stops on
+/// SIGINT or SIGTERM.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -295,7 +298,8 @@ pub(crate) struct AgentFlags {
     /// Address of the agent's own /metrics and /healthz, such as 127.0.0.1:19810 [default: none]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Folder of the pause file: while a file named "pause" is in it, no probe starts [default: /run/rdmascope]
+    /// Folder of the pause file: while a file named "pause" is in it, no probe starts [default:
+    /// /run/rdmascope]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) state_dir: Option<PathBuf>,
 }

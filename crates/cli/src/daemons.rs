@@ -127,8 +127,8 @@ where
         let mut terminate = signal(SignalKind::terminate()).map_err(no_runtime)?;
         let (stop, stopped) = oneshot::channel();
         tokio::select! {
-            ended = run(stopped) => ended,
-            () = async {
+            ended = run(stopped) => ended.map(|()| 0),
+            code = async {
                 next(&mut interrupt, &mut terminate).await;
                 // It may have ended by itself meanwhile.
                 let _ = stop.send(());
@@ -137,12 +137,13 @@ where
                     () = tokio::time::sleep(END_WITHIN) => {}
                 }
                 warn!("not everything ended in an orderly way; it is left behind");
-            } => Ok(()),
+                code::FAILED
+            } => Ok(code),
         }
     });
     // A thread may be stuck in the kernel with a broken device; waiting for it would never end.
     runtime.shutdown_background();
-    ended.map(|()| 0)
+    ended
 }
 
 async fn next(interrupt: &mut Signal, terminate: &mut Signal) {

@@ -1,4 +1,4 @@
-//! What goes to the terminal: results on standard output, progress on standard error, and nothing that a terminal would obey.
+//! What goes to the terminal: results, progress, and nothing that a terminal would obey.
 
 use crate::failure::{Failure, code};
 use std::io::{ErrorKind, IsTerminal as _, Write as _};

@@ -1,4 +1,4 @@
-//! The matrix in a terminal: a table while it fits, else a list of the worst pairs. States are words, never colours alone.
+//! The matrix in a terminal: a table while it fits, else a list of the worst pairs; states are words.
 
 use crate::figures::{Unit, ratio};
 use crate::output::plain;

@@ -8,6 +8,7 @@ mod commands;
 mod hub;
 mod metrics;
 mod page;
+mod snapshot;
 mod socket;
 mod views;
 
@@ -19,6 +20,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tracing::info;
 
 /// Why a coordinator could not start or go on.
@@ -75,14 +77,23 @@ pub async fn run(
     let insecure = token.is_none() && !address.ip().to_canonical().is_loopback();
     let hub = Arc::new(Hub::new(settings, epoch, clock, token, insecure, config.metrics.pairs_max)?);
     info!(%address, epoch, insecure, "coordinator listens");
-    let ticker = tokio::spawn(Arc::clone(&hub).tick_forever());
+    // Dropped at the end, and with it every task.
+    let mut tasks = JoinSet::new();
+    if let Some(folder) = &config.state_dir {
+        snapshot::load(&hub, folder);
+        tasks.spawn(snapshot::keep(Arc::clone(&hub), folder.clone()));
+    }
+    tasks.spawn(Arc::clone(&hub).tick_forever());
     started(address);
+    let ending = Arc::clone(&hub);
     let served = axum::serve(listener, api::router(Arc::clone(&hub))).with_graceful_shutdown(async move {
         shutdown.await;
         info!("coordinator stops");
-        hub.close_all();
+        ending.close_all();
     });
     let result = served.await.map_err(Error::Serve);
-    ticker.abort();
+    if let Some(folder) = &config.state_dir {
+        snapshot::save(&hub, folder);
+    }
     result
 }

@@ -36,8 +36,10 @@ pub(crate) async fn all(State(hub): State<Arc<Hub>>) -> Response {
 fn families(state: &Coordinator, now: Now, insecure: bool, queue: QueueInput<'_>) -> String {
     let members = state.members();
     let connected = members.connected() as u64;
-    let paused_nodes =
-        |level| members.agents().filter(|(_, m)| views::level(m.paused) == level).count() as u64;
+    let paused_nodes = |level| {
+        members.agents().filter(|(_, m)| views::level(m.local_pause.or(m.operator_pause)) == level).count()
+            as u64
+    };
     let endpoints = |which: &dyn Fn(&rdmascope_control::coordinator::Endpoint) -> bool| {
         members.endpoints().filter(|(_, e)| which(e)).count() as u64
     };

@@ -83,7 +83,7 @@ pub(crate) fn nodes(state: &Coordinator) -> NodeList {
             last_seen: Some(member.last_seen.to_string()),
             agent_version: Some(member.version.clone()),
             endpoints: own.map(|(_, e)| e.info.name.to_string()).collect(),
-            paused: level(member.paused),
+            paused: level(state.pause_of(name)),
             worst_finding: None,
         }
         .with_findings(member.findings.iter().map(|f| f.status))
@@ -100,11 +100,8 @@ pub(crate) fn endpoints(state: &Coordinator) -> EndpointList {
 
 pub(crate) fn pause(state: &Coordinator) -> PauseView {
     let nodes = state.members().agents().filter_map(|(node, member)| {
-        let cluster = state.paused();
-        // What the agent reports and nobody ordered comes from its own file.
-        let local_file = (member.paused.all && !member.operator_pause.all && !cluster.all)
-            || (member.paused.bandwidth && !member.operator_pause.bandwidth && !cluster.bandwidth);
-        let own = if local_file { member.paused } else { member.operator_pause };
+        let local_file = member.local_pause.all || member.local_pause.bandwidth;
+        let own = if local_file { member.local_pause } else { member.operator_pause };
         let level = level(own);
         (level != PauseLevel::None).then(|| NodePause { node: node.to_owned(), level, local_file })
     });

@@ -27,3 +27,6 @@ pub use rtnl::{LinkEvent, LinkEvents};
 pub use snapshot::{Host, HostError};
 pub use traffic::Traffic;
 pub use verbs::ask_verbs;
+
+/// Folder of the character devices through which verbs are spoken (`uverbs0`, ...).
+pub const DEVICE_NODES: &str = "/dev/infiniband";

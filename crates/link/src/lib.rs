@@ -31,7 +31,7 @@ pub const OFFER_BYTES_MAX: usize = 256;
 pub enum ToCoordinator {
     /// The first frame of a connection.
     Hello(Hello),
-    /// Every heartbeat interval, and whenever a pause flag changes.
+    /// Every heartbeat interval, and whenever a pause flag changes; with what the node's own pause file says.
     Heartbeat(PauseFlags),
     /// What the agent has; replaces the inventory before.
     Inventory {
@@ -139,6 +139,14 @@ pub struct PauseFlags {
     pub all: bool,
     /// No bandwidth probe.
     pub bandwidth: bool,
+}
+
+impl PauseFlags {
+    /// Paused by the one or by the other.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self { all: self.all || other.all, bandwidth: self.bandwidth || other.bandwidth }
+    }
 }
 
 /// What one side of a lease tells the other.

@@ -3,12 +3,10 @@
 use crate::fabric::{Fabric, Shared};
 use crate::random::{DIGEST_START, Random, digest};
 use crate::transport::SimTransport;
-use crate::wires::{Parcel, Towards, Wires};
+use crate::wires::{Parcel, Wires};
 use rdmascope_control::agent::{self, Agent, Identity};
 use rdmascope_control::coordinator::{self, ConnectionId, Coordinator, Settings};
-use rdmascope_link::{ToAgent, ToCoordinator};
 use rdmascope_model::{EndpointInfo, EndpointName, Fabric as Kind, Mono, Now, Wall};
-use rdmascope_transport::Transport;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,8 +15,6 @@ use std::time::Duration;
 const WALL_START: u64 = 1_790_000_000_000;
 /// Rate of a port, bits per second.
 const RATE: u64 = 100_000_000_000;
-/// An agent dials again after so long, and up to so much more, milliseconds.
-const REDIAL_MS: (u64, u64) = (200, 2_800);
 /// An agent reads its machine so long after something changed (a link event).
 pub(crate) const NOTICED_AFTER: Duration = Duration::from_millis(50);
 
@@ -51,7 +47,8 @@ pub(crate) enum Happening {
     Fabric,
 }
 
-type Key = (Mono, u64);
+/// A place in the queue: when, and in which order at the same time.
+pub(crate) type Key = (Mono, u64);
 
 /// One node.
 pub(crate) struct Host {
@@ -70,7 +67,7 @@ pub(crate) struct Host {
     pub(crate) held_up: VecDeque<Happening>,
     /// Milliseconds by which its clock is ahead.
     pub(crate) clock_ms: i64,
-    wakeup: Option<Key>,
+    pub(crate) wakeup: Option<Key>,
 }
 
 /// A whole cluster on a virtual clock.
@@ -83,13 +80,13 @@ pub struct Cluster {
     pub(crate) epoch: u64,
     /// Connections that the coordinator has open, and whose they are.
     pub(crate) connections: BTreeMap<ConnectionId, usize>,
-    connections_made: u64,
-    wires: Wires,
-    queue: BTreeMap<Key, Happening>,
+    pub(crate) connections_made: u64,
+    pub(crate) wires: Wires,
+    pub(crate) queue: BTreeMap<Key, Happening>,
     sequence: u64,
-    random: Random,
-    coordinator_wakeup: Option<Key>,
-    fabric_wakeup: Option<Key>,
+    pub(crate) random: Random,
+    pub(crate) coordinator_wakeup: Option<Key>,
+    pub(crate) fabric_wakeup: Option<Key>,
     trace: u64,
     events: u64,
 }
@@ -298,211 +295,6 @@ impl Cluster {
         };
         let head = [&[tag][..], &who.to_be_bytes(), &self.now.0.to_be_bytes()].concat();
         self.trace = digest(digest(self.trace, &head), bytes);
-    }
-
-    pub(crate) fn host_now(&self, host: usize) -> Now {
-        let now = self.now();
-        Now { wall: Wall(now.wall.0.saturating_add_signed(self.hosts[host].clock_ms)), ..now }
-    }
-
-    fn dial(&mut self, host: usize) {
-        let it = &mut self.hosts[host];
-        if it.process.is_none() || it.connection.is_some() {
-            return;
-        }
-        if it.stopped || it.partitioned || self.coordinator.is_none() {
-            return self.redial(host);
-        }
-        self.connections_made += 1;
-        let connection = ConnectionId(self.connections_made);
-        it.connection = Some(connection);
-        self.connections.insert(connection, host);
-        self.tell_agent(host, agent::Event::Connected);
-    }
-
-    fn redial(&mut self, host: usize) {
-        let delay = REDIAL_MS.0 + self.random.below(REDIAL_MS.1);
-        self.after(Duration::from_millis(delay), Happening::Dial(host));
-    }
-
-    fn look(&mut self, host: usize) {
-        let endpoints = self.hosts[host].endpoints.clone();
-        let idle = endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
-        self.tell_agent(host, agent::Event::Inventory { endpoints, findings: Vec::new() });
-        self.tell_agent(host, agent::Event::Idle(idle));
-    }
-
-    fn at_agent(&mut self, host: usize, connection: ConnectionId, parcel: Parcel) {
-        let it = &mut self.hosts[host];
-        if it.partitioned {
-            it.held_up.push_back(Happening::AtAgent(host, connection, parcel));
-        } else if it.stopped {
-            it.waiting.push_back(Happening::AtAgent(host, connection, parcel));
-        } else if it.connection == Some(connection) {
-            match parcel {
-                Parcel::Frame(bytes) => self.frame_to_agent(host, &bytes),
-                Parcel::End => self.hang_up(host),
-            }
-        }
-    }
-
-    #[expect(
-        clippy::expect_used,
-        reason = "a frame that its own program cannot read is a fault of that program"
-    )]
-    fn frame_to_agent(&mut self, host: usize, bytes: &[u8]) {
-        let frame =
-            ToAgent::decode(bytes).expect("an agent can read what a coordinator of its version writes");
-        self.tell_agent(host, agent::Event::Frame(frame));
-    }
-
-    /// The agent's connection is over.
-    pub(crate) fn hang_up(&mut self, host: usize) {
-        if self.hosts[host].connection.take().is_some() {
-            self.tell_agent(host, agent::Event::Disconnected);
-            self.redial(host);
-        }
-    }
-
-    #[expect(
-        clippy::expect_used,
-        reason = "a frame that its own program cannot read is a fault of that program"
-    )]
-    fn at_coordinator(&mut self, connection: ConnectionId, parcel: Parcel) {
-        let Some(&host) = self.connections.get(&connection) else { return };
-        if self.hosts[host].partitioned {
-            self.hosts[host].held_up.push_back(Happening::AtCoordinator(connection, parcel));
-            return;
-        }
-        let event = match parcel {
-            Parcel::Frame(bytes) => {
-                let frame = ToCoordinator::decode(&bytes).expect("a coordinator can read what agents write");
-                coordinator::Event::Frame(connection, frame)
-            }
-            Parcel::End => {
-                self.connections.remove(&connection);
-                self.wires.forget(connection);
-                coordinator::Event::Closed(connection)
-            }
-        };
-        self.tell_coordinator(event);
-    }
-
-    pub(crate) fn send(&mut self, connection: ConnectionId, towards: Towards, host: usize, parcel: Parcel) {
-        let at = self.wires.arrival(connection, towards, &mut self.random, self.now);
-        let happening = match towards {
-            Towards::Agent => Happening::AtAgent(host, connection, parcel),
-            Towards::Coordinator => Happening::AtCoordinator(connection, parcel),
-        };
-        self.at(at, happening);
-    }
-
-    pub(crate) fn tell_agent(&mut self, host: usize, event: agent::Event) {
-        let now = self.host_now(host);
-        if let Some((agent, _)) = &mut self.hosts[host].process {
-            agent.handle(event, now);
-        }
-        self.obey_agent(host);
-    }
-
-    /// Does what an agent says, and remembers when it wants to be woken.
-    fn obey_agent(&mut self, host: usize) {
-        let now = self.now;
-        while let Some((agent, transport)) = &mut self.hosts[host].process
-            && let Some(action) = agent.poll_action()
-        {
-            match action {
-                agent::Action::Send(frame) => {
-                    if let Some(connection) = self.hosts[host].connection {
-                        self.send(connection, Towards::Coordinator, host, Parcel::Frame(frame.encode()));
-                    }
-                }
-                agent::Action::Disconnect(_) => {
-                    if let Some(connection) = self.hosts[host].connection {
-                        self.send(connection, Towards::Coordinator, host, Parcel::End);
-                    }
-                    self.hang_up(host);
-                }
-                agent::Action::Prepare(plan, endpoint) => transport.prepare(&plan, &endpoint, now),
-                agent::Action::Connect(lease, offer) => transport.connect(lease, &offer, now),
-                agent::Action::Start(lease) => transport.start(lease, now),
-                agent::Action::Close(lease) => transport.close(lease, now),
-            }
-        }
-        let wanted = self.agent(host).and_then(Agent::next_wakeup);
-        let before = self.hosts[host].wakeup;
-        if before.map(|key| key.0) != wanted {
-            before.and_then(|key| self.queue.remove(&key));
-            self.hosts[host].wakeup = wanted.map(|at| self.at(at, Happening::WakeAgent(host)));
-        }
-        self.set_fabric_wakeup();
-    }
-
-    pub(crate) fn tell_coordinator(&mut self, event: coordinator::Event) {
-        let now = self.now();
-        if let Some(coordinator) = &mut self.coordinator {
-            coordinator.handle(event, now);
-        }
-        self.obey_coordinator();
-    }
-
-    /// Does what the coordinator says, and remembers when it wants to be woken.
-    pub(crate) fn obey_coordinator(&mut self) {
-        while let Some(action) = self.coordinator.as_mut().and_then(Coordinator::poll_action) {
-            match action {
-                coordinator::Action::Send(connection, frame) => {
-                    if let Some(&host) = self.connections.get(&connection) {
-                        self.send(connection, Towards::Agent, host, Parcel::Frame(frame.encode()));
-                    }
-                }
-                coordinator::Action::Close(connection, _) => {
-                    if let Some(host) = self.connections.remove(&connection) {
-                        self.send(connection, Towards::Agent, host, Parcel::End);
-                        self.wires.forget(connection);
-                        let (now, closed) = (self.now(), coordinator::Event::Closed(connection));
-                        self.coordinator.iter_mut().for_each(|c| c.handle(closed.clone(), now));
-                    }
-                }
-                coordinator::Action::Probed(_) => {}
-            }
-        }
-        let wanted = self.coordinator.as_ref().and_then(Coordinator::next_wakeup);
-        assert!(
-            wanted.is_none_or(|at| at > self.now),
-            "the coordinator asks to be woken at once, again and again"
-        );
-        if self.coordinator_wakeup.map(|key| key.0) != wanted {
-            self.coordinator_wakeup.and_then(|key| self.queue.remove(&key));
-            self.coordinator_wakeup = wanted.map(|at| self.at(at, Happening::WakeCoordinator));
-        }
-    }
-
-    /// Agents hear what became of their probes.
-    fn hear_fabric(&mut self) {
-        let owners = self.fabric.borrow_mut().advance(self.now);
-        let due: Vec<usize> = (0..self.hosts.len())
-            .filter(|&host| {
-                let owner = self.hosts[host].process.as_ref().map(|(_, transport)| transport.owner());
-                owner.is_some_and(|owner| owners.contains(&owner)) && !self.hosts[host].stopped
-            })
-            .collect();
-        due.into_iter().for_each(|host| self.hear_transport(host));
-    }
-
-    pub(crate) fn hear_transport(&mut self, host: usize) {
-        while let Some((_, transport)) = &mut self.hosts[host].process
-            && let Some((lease, event)) = transport.poll(self.now)
-        {
-            self.tell_agent(host, agent::Event::Transport(lease, event));
-        }
-    }
-
-    pub(crate) fn set_fabric_wakeup(&mut self) {
-        let due = self.fabric.borrow().next_due();
-        if self.fabric_wakeup.map(|key| key.0) != due {
-            self.fabric_wakeup.and_then(|key| self.queue.remove(&key));
-            self.fabric_wakeup = due.map(|at| self.at(at, Happening::Fabric));
-        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! made up here: time, connections, and the [`Fabric`] that answers probes. The same seed gives the same run.
 
 mod cluster;
+mod deliver;
 mod exchange;
 mod fabric;
 mod faults;

@@ -1,5 +1,5 @@
-//! The processor's own time counter: a stamp costs less than reading the system clock, above all in virtual machines
-//! whose clock needs a system call (seen in the lab: 5 µs of a 50 µs round trip).
+//! The processor's own time counter: a stamp costs less than reading the system clock, above all in virtual
+//! machines whose clock needs a system call (seen in the lab: 5 µs of a 50 µs round trip).
 
 use std::time::Instant;
 
@@ -25,8 +25,8 @@ pub fn ticks() -> u64 {
     }
 }
 
-/// Translates ticks to nanoseconds by comparing both clocks over the measured window itself, so that nothing is spent on
-/// calibration before it.
+/// Translates ticks to nanoseconds by comparing both clocks over the measured window itself, so that nothing
+/// is spent on calibration before it.
 #[derive(Debug, Clone, Copy)]
 pub struct TickScale {
     began: Instant,
@@ -40,8 +40,8 @@ impl TickScale {
         Self { began: Instant::now(), began_ticks: ticks() }
     }
 
-    /// Nanoseconds per tick from the window's beginning until now; `None` when a clock did not move or the counter went
-    /// back (processors whose counters disagree), which leaves no honest figure.
+    /// Nanoseconds per tick from the window's beginning until now; `None` when a clock did not move or the
+    /// counter went back (processors whose counters disagree), which leaves no honest figure.
     pub fn nanoseconds_per_tick(&self) -> Option<f64> {
         let elapsed = self.began.elapsed().as_nanos() as f64;
         let ticked = ticks().checked_sub(self.began_ticks).filter(|&ticked| ticked > 0)?;
@@ -62,7 +62,8 @@ mod tests {
         let (last, elapsed) = (ticks(), began.elapsed());
         let measured = (last - first) as f64 * scale.nanoseconds_per_tick().expect("clocks move");
         let ratio = measured / elapsed.as_nanos() as f64;
-        // Both clocks are read one after the other; being preempted between the two reads is the only difference.
+        // Both clocks are read one after the other; being preempted between the two reads is the only
+        // difference.
         assert!((0.5..2.0).contains(&ratio), "{ratio}");
     }
 }

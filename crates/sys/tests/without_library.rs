@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-/// This test's own binary uses the crate as the product does (generic code is instantiated in it), so it stands for it.
+/// This test's own binary uses the crate as the product does (generic code is instantiated in it), so it
+/// stands for it.
 #[test]
 fn the_binary_does_not_need_libibverbs_to_start() {
     let missing = rdmascope_sys::Verbs::open(Some(std::path::Path::new("/nonexistent.so")));

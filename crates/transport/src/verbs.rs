@@ -1,7 +1,9 @@
-//! Probes over RDMA: reliable connections whose writes are measured the way `ib_write_lat` and `ib_write_bw` do.
+//! Probes over RDMA: reliable connections whose writes are measured the way `ib_write_lat` and `ib_write_bw`
+//! do.
 //!
-//! Each endpoint's thread opens its device when it is first needed and keeps it open, since opening can take 50 ms; a
-//! device that is being removed is let go within a second ([`keeper`]), because its removal waits for that.
+//! Each endpoint's thread opens its device when it is first needed and keeps it open, since opening can take
+//! 50 ms; a device that is being removed is let go within a second ([`keeper`]), because its removal waits
+//! for that.
 
 mod device;
 mod keeper;
@@ -30,8 +32,8 @@ use std::time::{Duration, Instant};
 use stream::Stream;
 use trouble::Trouble;
 
-/// Longest wait for a sign of the peer: six times what the hardware retries for (7 × 67 ms by the codes below, which some
-/// devices stretch). Half of what is left of the lease where that is less.
+/// Longest wait for a sign of the peer: six times what the hardware retries for (7 × 67 ms by the codes
+/// below, which some devices stretch). Half of what is left of the lease where that is less.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// Acknowledgement timeout 4.096 µs × 2^14 = 67 ms, as perftest.
 const TIMEOUT_CODE: u8 = 14;
@@ -46,17 +48,17 @@ const HOP_LIMIT: u8 = 64;
 /// Longest message that the processor copies into the request, as perftest's default for write latency.
 const INLINE_MAX: u32 = 220;
 
-/// A target that only takes writes rests so long at a time: waking up every millisecond cost a tenth of the bandwidth in
-/// the lab.
+/// A target that only takes writes rests so long at a time: waking up every millisecond cost a tenth of the
+/// bandwidth in the lab.
 const PASSIVE_REST: Duration = Duration::from_millis(20);
 
 /// The verbs transport.
 pub type Verbs = Workers<VerbsProbe>;
 
 impl Workers<VerbsProbe> {
-    /// Uses `library` as libibverbs where one is given. `nodes` is the folder of the devices' nodes (`/dev/infiniband`):
-    /// the disappearance of a node is how the removal of a device shows. Where there is no libibverbs, each probe fails
-    /// with the cause `verbs-missing`.
+    /// Uses `library` as libibverbs where one is given. `nodes` is the folder of the devices' nodes
+    /// (`/dev/infiniband`): the disappearance of a node is how the removal of a device shows. Where there
+    /// is no libibverbs, each probe fails with the cause `verbs-missing`.
     #[must_use]
     pub fn new(retransmits: RetransmitReader, waker: Waker, library: Option<&Path>, nodes: &Path) -> Self {
         let registry = Registry::new(library, nodes);
@@ -274,7 +276,8 @@ impl VerbsProbe {
                 let stream = self.stream.get_or_insert_with(|| Stream::new(spec, &self.counters));
                 stream.run(parts, peer.buffer, &stop, &self.counters)
             }
-            // It has nothing to do but to be there: the device takes the writes by itself. A command wakes the thread.
+            // It has nothing to do but to be there: the device takes the writes by itself. A command wakes
+            // the thread.
             (ProbeSpec::Bandwidth(_), Role::Target) => {
                 std::thread::park_timeout(PASSIVE_REST);
                 Ok(Progress::Waiting)

@@ -17,6 +17,8 @@ use support::endpoint;
 fn verbs_does_what_every_transport_must_do() {
     let fake = Fake::new();
     fake.set("devices", 2);
+    // Else a long window is over before the suite can do anything in its middle.
+    fake.set("wire_us", 20);
     let mut drive = RealTime::new();
     let waker = drive.waker();
     let mut make = |role| -> (Box<dyn Transport>, EndpointInfo) {

@@ -56,14 +56,23 @@ impl Cluster {
         Api::new(ADDRESS, Some(TOKEN))
     }
 
+    /// `HOST:PORT` of the coordinator.
+    #[must_use]
+    pub fn address(&self) -> String {
+        ADDRESS.to_owned()
+    }
+
+    /// The file with the token.
+    #[must_use]
+    pub fn token_file(&self) -> PathBuf {
+        self.folder.join("token")
+    }
+
     /// `rdmascope` with these arguments, then `--coordinator` and `--token-file` of this cluster.
     #[must_use]
     pub fn client(&self, arguments: &[&str]) -> Command {
         let mut command = rdmascope();
-        command
-            .args(arguments)
-            .args(["--coordinator", ADDRESS, "--token-file"])
-            .arg(self.folder.join("token"));
+        command.args(arguments).args(["--coordinator", ADDRESS, "--token-file"]).arg(self.token_file());
         command
     }
 
@@ -139,7 +148,7 @@ impl Cluster {
     fn program(&self, name: &str, mut command: Command) -> Program {
         let state = self.folder.join(name);
         std::fs::create_dir_all(&state).unwrap_or_else(|error| panic!("{}: {error}", state.display()));
-        command.arg("--token-file").arg(self.folder.join("token")).arg("--state-dir").arg(&state);
+        command.arg("--token-file").arg(self.token_file()).arg("--state-dir").arg(&state);
         Program::start(name, &mut command, &self.folder.join(format!("{name}.log")))
     }
 }

@@ -150,10 +150,7 @@ impl Agent {
     /// What is paused, by the operator or by the local file.
     #[must_use]
     pub fn paused(&self) -> PauseFlags {
-        PauseFlags {
-            all: self.local_pause.all || self.operator_pause.all,
-            bandwidth: self.local_pause.bandwidth || self.operator_pause.bandwidth,
-        }
+        self.local_pause.or(self.operator_pause)
     }
 
     /// Probes that are set up, running or not yet closed.
@@ -251,7 +248,7 @@ impl Agent {
             self.epoch = epoch;
         }
         self.uplink = Uplink::Up { heartbeat, next_heartbeat: now.mono.after(heartbeat), unanswered: 0 };
-        self.send(ToCoordinator::Heartbeat(self.paused()));
+        self.send(ToCoordinator::Heartbeat(self.local_pause));
         self.send_inventory();
         if restarted {
             for results in self.memory.all() {
@@ -286,10 +283,10 @@ impl Agent {
     }
 
     fn pause_changed(&mut self, now: Now) {
-        let paused = self.paused();
         if self.is_connected() {
-            self.send(ToCoordinator::Heartbeat(paused));
+            self.send(ToCoordinator::Heartbeat(self.local_pause));
         }
+        let paused = self.paused();
         self.sessions.stop_paused(paused, now, &mut self.outbox);
     }
 
@@ -345,7 +342,7 @@ impl Agent {
         }
         self.uplink =
             Uplink::Up { heartbeat, next_heartbeat: now.mono.after(heartbeat), unanswered: unanswered + 1 };
-        self.send(ToCoordinator::Heartbeat(self.paused()));
+        self.send(ToCoordinator::Heartbeat(self.local_pause));
     }
 }
 

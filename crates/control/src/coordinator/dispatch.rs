@@ -154,11 +154,8 @@ impl Coordinator {
         }
         let metric = job.spec.metric();
         let paused = [source, target].iter().any(|e| {
-            // What the operator said counts at once, the agent's local file as soon as its heartbeat told of it.
-            let told = self.members.agent(&e.info.name.node).map(|m| m.paused).unwrap_or_default();
-            let said = self.pause_of(&e.info.name.node);
-            let bandwidth = told.bandwidth || said.bandwidth;
-            told.all || said.all || (metric == Metric::Bandwidth && bandwidth)
+            let flags = self.pause_of(&e.info.name.node);
+            flags.all || (metric == Metric::Bandwidth && flags.bandwidth)
         });
         if paused {
             return Decision::Known(Box::new(CellNews::Excluded(Exclusion::Policy)));

@@ -18,8 +18,8 @@ pub struct Member {
     pub version: String,
     /// When it was last heard, for people.
     pub last_seen: Wall,
-    /// What it says is paused: the operator's flags and its local file together.
-    pub paused: PauseFlags,
+    /// What the pause file on its node says.
+    pub local_pause: PauseFlags,
     /// What the operator paused through the coordinator.
     pub operator_pause: PauseFlags,
     /// Its checks' findings, apart from what is fine.
@@ -132,7 +132,7 @@ impl Members {
             machine: hello.machine,
             version: hello.agent_version,
             last_seen: now.wall,
-            paused: PauseFlags::default(),
+            local_pause: PauseFlags::default(),
             operator_pause,
             findings,
             last_heard: now.mono,

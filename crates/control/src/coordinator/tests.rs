@@ -6,10 +6,11 @@ mod results;
 mod sweeps;
 
 use super::*;
-use rdmascope_link::{FindingBrief, PROTOCOL_MAX, PROTOCOL_MIN};
+use rdmascope_link::{FindingBrief, Hello, PROTOCOL_MAX, PROTOCOL_MIN, ProbeResult, RelayPayload};
 use rdmascope_localise::Cell;
 use rdmascope_model::{
-    BandwidthStats, Cause, CounterDelta, EndpointInfo, Fabric, LatencyStats, ProbePlan, Role, Wall,
+    BandwidthStats, CounterDelta, EndpointInfo, Fabric, Failure, LatencyStats, Outcome, ProbePlan, Role,
+    Step, Urgency, Wall,
 };
 
 /// Without continuous sweeps, so that only what a test asks for happens.

@@ -226,6 +226,7 @@ int fake_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
   if (base->state != IBV_QPS_RTS && base->state != IBV_QPS_ERR) return EINVAL;
   if (wr->num_sge != 1 || wr->next) return EINVAL;
   if (wr->send_flags & IBV_SEND_INLINE && wr->sg_list->length > qp->cap.max_inline_data) return EINVAL;
+  if (*fake_setting("wire_us")) usleep(*fake_setting("wire_us"));  // a message takes time to get there
   long mute_after = *fake_setting("mute_after");
   if (*fake_setting("mute") || (mute_after && *fake_setting("written") >= mute_after)) return 0;  // the wire is cut
   LOCKED({

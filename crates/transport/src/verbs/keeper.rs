@@ -1,5 +1,5 @@
-//! Lets go of devices that are being removed: the kernel waits for that, and drivers such as rxe tell it in no other
-//! way than by removing the device's node.
+//! Lets go of devices that are being removed: the kernel waits for that, and drivers such as rxe tell it in
+//! no other way than by removing the device's node.
 
 use super::Slot;
 use rdmascope_sys::{Context, ProtectionDomain, Verbs};
@@ -12,7 +12,8 @@ use std::time::Duration;
 
 /// Removal is to be noticed within a second, closing included.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// While a removed device is still in use: its loops stop within microseconds, and then it is to be closed at once.
+/// While a removed device is still in use: its loops stop within microseconds, and then it is to be closed at
+/// once.
 const CLOSE_EVERY: Duration = Duration::from_millis(10);
 
 /// The library, and what endpoints hold open.
@@ -70,7 +71,8 @@ impl Opened {
                     *parts = None;
                     false
                 }
-                // In use: a measuring loop sees `gone` within microseconds, a call into the kernel takes what it takes.
+                // In use: a measuring loop sees `gone` within microseconds, a call into the kernel takes what
+                // it takes.
                 Err(_) => true,
             }
         });

@@ -4,8 +4,8 @@ use super::Trouble;
 use rdmascope_model::{Cause, Role, Step};
 use rdmascope_sys::{Mtu, RemoteBuffer};
 
-/// Names the transport and the layout that follows, all numbers big endian: role (1), GID (16), LID (2), queue pair (4),
-/// sequence number (4), MTU code (1), buffer address (8), key (4), bytes (8).
+/// Names the transport and the layout that follows, all numbers big endian: role (1), GID (16), LID (2),
+/// queue pair (4), sequence number (4), MTU code (1), buffer address (8), key (4), bytes (8).
 const MAGIC: [u8; 4] = *b"RDM1";
 const LENGTH: usize = 4 + 1 + 16 + 2 + 4 + 4 + 1 + 8 + 4 + 8;
 const SOURCE: u8 = 1;

@@ -1,5 +1,5 @@
-//! Keeps a measuring thread on one processor for the length of its window: moving costs a cold cache, which shows in
-//! the figures.
+//! Keeps a measuring thread on one processor for the length of its window: moving costs a cold cache, which
+//! shows in the figures.
 
 use rdmascope_model::Role;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -10,8 +10,9 @@ pub(super) struct Pinned {
 }
 
 impl Pinned {
-    /// Pins the calling thread inside the set it may run on: a source to the last processor, a target to the one before,
-    /// so that two ends on one machine do not share one. (The first ones serve the interrupts of most devices.)
+    /// Pins the calling thread inside the set it may run on: a source to the last processor, a target to the
+    /// one before, so that two ends on one machine do not share one. (The first ones serve the interrupts
+    /// of most devices.)
     pub(super) fn new(role: Role) -> Self {
         let Ok(before) = sched_getaffinity(None) else { return Self { before: None } };
         let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| before.is_set(cpu)).collect();

@@ -1,5 +1,5 @@
-//! Latency over RDMA: write, wait for the acknowledgement, spin on the last byte that the peer writes back; half of the
-//! time from one write to the next is one sample, as in `ib_write_lat`.
+//! Latency over RDMA: write, wait for the acknowledgement, spin on the last byte that the peer writes back;
+//! half of the time from one write to the next is one sample, as in `ib_write_lat`.
 
 use super::pin::Pinned;
 use super::{Counters, Parts, Stop, Trouble};
@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Looks at memory between two looks around: 10 µs on a fast processor, so that healthy round trips see none of them.
+/// Looks at memory between two looks around: 10 µs on a fast processor, so that healthy round trips see none
+/// of them.
 const SPINS: u32 = 20_000;
 /// The same for the completion queue, where one look costs more.
 const POLLS: u32 = 1_000;
@@ -32,7 +33,8 @@ pub(super) struct PingPong<'a> {
 }
 
 impl PingPong<'_> {
-    /// The target waits, without spinning, until the first message is there; then the whole window runs through.
+    /// The target waits, without spinning, until the first message is there; then the whole window runs
+    /// through.
     pub(super) fn run(&self, counters: &Counters) -> Result<Progress, Trouble> {
         if self.role == Role::Target && self.incoming().load(Ordering::Acquire) == 0 {
             return Ok(Progress::Waiting);
@@ -123,8 +125,9 @@ impl PingPong<'_> {
         }
     }
 
-    /// A wait takes longer than it should. Others may run on this processor: a software device's packets are handled by
-    /// a kernel thread when there are many, and it would get no turn for some milliseconds beside a thread that spins.
+    /// A wait takes longer than it should. Others may run on this processor: a software device's packets are
+    /// handled by a kernel thread when there are many, and it would get no turn for some milliseconds
+    /// beside a thread that spins.
     #[cold]
     fn look_around(&self, waiting: &mut Waiting, round: u32, words: &str) -> Result<(), Trouble> {
         thread::yield_now();

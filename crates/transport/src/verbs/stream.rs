@@ -88,7 +88,8 @@ impl Stream {
         }
     }
 
-    /// Opens the measured window when the warm-up is over: by time, or because half of what may be sent went into it.
+    /// Opens the measured window when the warm-up is over: by time, or because half of what may be sent went
+    /// into it.
     fn open_window(&mut self) {
         let half = self.completed >= self.messages / 2;
         if self.window.is_none() && (half || self.moved.duration_since(self.began) >= self.spec.warmup) {
@@ -123,8 +124,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Nothing completed just now: look some more, then ask to be woken, look once more, and sleep. Tells the time after
-    /// a sleep.
+    /// Nothing completed just now: look some more, then ask to be woken, look once more, and sleep. Tells the
+    /// time after a sleep.
     fn wait(&mut self, parts: &Parts) -> Result<Option<Instant>, Trouble> {
         self.looks += 1;
         if self.looks <= LOOKS {

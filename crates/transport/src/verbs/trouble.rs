@@ -1,4 +1,5 @@
-//! What went wrong, before it is known which side tells it; and what an errno of a verb or a completion status means.
+//! What went wrong, before it is known which side tells it; and what an errno of a verb or a completion
+//! status means.
 
 use rdmascope_model::{Cause, Failure, Role, Step};
 use rdmascope_sys::{Completion, CompletionStatus, Mtu, QueuePairState, Verb, VerbError};
@@ -46,7 +47,8 @@ impl Trouble {
         Self::new(cause, step, evidence)
     }
 
-    /// When nothing was acknowledged of messages that need full packets, and the ends' MTUs differ, that is the likely reason.
+    /// When nothing was acknowledged of messages that need full packets, and the ends' MTUs differ, that is
+    /// the likely reason.
     pub(super) fn compare_mtu(mut self, own: Mtu, peer: Mtu, full_packets: bool) -> Self {
         if own != peer && matches!(self.cause, Cause::RetryExceeded | Cause::NoFirstByte | Cause::Stalled) {
             self.evidence = format!("{}; own MTU {}, peer's {}", self.evidence, own.bytes(), peer.bytes());
@@ -62,7 +64,8 @@ impl Trouble {
     }
 }
 
-/// Meanings from the verbs manual pages, `ib_umem_get` (locked memory) and `rdma_addr_find_l2_eth_by_grh` (addresses).
+/// Meanings from the verbs manual pages, `ib_umem_get` (locked memory) and `rdma_addr_find_l2_eth_by_grh`
+/// (addresses).
 fn cause_of(verb: Verb, errno: Errno, memory_limited: bool) -> Cause {
     match (verb, errno) {
         (_, Errno::IO | Errno::NODEV | Errno::NXIO) | (Verb::OpenDevice, Errno::NOENT) => Cause::DeviceGone,

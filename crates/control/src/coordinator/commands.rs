@@ -1,0 +1,147 @@
+//! What an operator may ask for, by the names that people type.
+
+use super::Action;
+use super::Coordinator;
+use rdmascope_link::{PauseFlags, ToAgent};
+use rdmascope_localise::EndpointIndex;
+use rdmascope_model::{EndpointName, Metric, Now, Urgency};
+use std::fmt;
+
+/// Why an operator's command was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandError {
+    /// No such endpoint; the text names what exists.
+    UnknownEndpoint(String),
+    /// No such node; the text names what exists.
+    UnknownNode(String),
+    /// Not now; the text says why.
+    Conflict(String),
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::UnknownEndpoint(text) | Self::UnknownNode(text) | Self::Conflict(text)) = self;
+        f.write_str(text)
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+impl Coordinator {
+    /// Begins a sweep over all endpoints that are there.
+    ///
+    /// # Errors
+    /// A sweep runs already, everything is paused, or there are fewer than two endpoints.
+    pub fn start_sweep(&mut self, metrics: &[Metric], drained: bool, now: Now) -> Result<u64, CommandError> {
+        if self.work.operator_sweep_runs() {
+            return Err(CommandError::Conflict("a sweep is running; wait for it to end".to_owned()));
+        }
+        if self.paused.all {
+            return Err(CommandError::Conflict(
+                "probing is paused; `rdmascope resume` ends the pause".to_owned(),
+            ));
+        }
+        let here = self.members.endpoints().filter(|(_, e)| e.gone_since.is_none());
+        let endpoints: Vec<_> = here.map(|(index, _)| index).collect();
+        if endpoints.len() < 2 {
+            let text = format!("a sweep needs at least two endpoints; there are {}", endpoints.len());
+            return Err(CommandError::Conflict(text));
+        }
+        let urgency = if drained { Urgency::Drained } else { Urgency::Operator };
+        let id = self.work.start_sweep(&endpoints, metrics, urgency, now);
+        self.changed = true;
+        self.run(now);
+        Ok(id)
+    }
+
+    /// Begins one pair's probe.
+    ///
+    /// # Errors
+    /// An endpoint is unknown, both are the same, everything is paused, or too many probes wait.
+    pub fn start_probe(
+        &mut self,
+        source: &str,
+        target: &str,
+        metrics: &[Metric],
+        drained: bool,
+        now: Now,
+    ) -> Result<u64, CommandError> {
+        let (source, target) = (self.find_endpoint(source)?, self.find_endpoint(target)?);
+        if source == target {
+            return Err(CommandError::Conflict("source and target are the same endpoint".to_owned()));
+        }
+        if self.paused.all {
+            return Err(CommandError::Conflict(
+                "probing is paused; `rdmascope resume` ends the pause".to_owned(),
+            ));
+        }
+        let urgency = if drained { Urgency::Drained } else { Urgency::Operator };
+        let id = self.work.start_probe(source, target, metrics, urgency, now);
+        let id =
+            id.ok_or_else(|| CommandError::Conflict("too many probes are waiting; try again".to_owned()))?;
+        self.changed = true;
+        self.run(now);
+        Ok(id)
+    }
+
+    /// Pauses or resumes; `nodes` = `None` means the whole cluster.
+    ///
+    /// # Errors
+    /// A node is unknown; nothing was changed.
+    pub fn set_pause(
+        &mut self,
+        nodes: Option<&[String]>,
+        change: impl Fn(&mut PauseFlags),
+        now: Now,
+    ) -> Result<(), CommandError> {
+        if let Some(unknown) = nodes.unwrap_or_default().iter().find(|n| self.members.agent(n).is_none()) {
+            let known: Vec<_> = self.members.agents().map(|(name, _)| name).take(20).collect();
+            let text = format!("no node '{unknown}'; there are: {}", known.join(", "));
+            return Err(CommandError::UnknownNode(text));
+        }
+        match nodes {
+            None => change(&mut self.paused),
+            Some(nodes) => nodes.iter().for_each(|node| {
+                self.members.agent_mut(node).into_iter().for_each(|m| change(&mut m.operator_pause));
+            }),
+        }
+        let told: Vec<_> = self.members.nodes_connected().map(|(node, c)| (node.to_owned(), c)).collect();
+        for (node, connection) in told {
+            let flags = self.ordered_pause(&node);
+            self.outbox.push_back(Action::Send(connection, ToAgent::Pause(flags)));
+        }
+        self.matrix.touch();
+        self.changed = true;
+        self.run(now);
+        Ok(())
+    }
+
+    /// The endpoint of a full or short name (`NODE/DEVICE/PORT`, `NODE/DEVICE`, `NODE`).
+    ///
+    /// # Errors
+    /// None or several have it; the text names what exists.
+    pub fn find_endpoint(&self, name: &str) -> Result<EndpointIndex, CommandError> {
+        let short = |full: &EndpointName| {
+            full.to_string() == name || format!("{}/{}", full.node, full.device) == name || full.node == name
+        };
+        let found: Vec<_> = self.matrix.endpoints().filter(|(full, _)| short(full)).collect();
+        let list = |names: Vec<&EndpointName>| {
+            let shown: Vec<_> = names.iter().take(20).map(ToString::to_string).collect();
+            let more =
+                if names.len() > 20 { format!(" and {} more", names.len() - 20) } else { String::new() };
+            format!("{}{more}", shown.join(", "))
+        };
+        match found[..] {
+            [(_, index)] => Ok(index),
+            [] => {
+                let all = list(self.matrix.endpoints().map(|(name, _)| name).collect());
+                let all = if all.is_empty() { "none yet".to_owned() } else { all };
+                Err(CommandError::UnknownEndpoint(format!("no endpoint '{name}'; there are: {all}")))
+            }
+            _ => {
+                let several = list(found.iter().map(|(name, _)| *name).collect());
+                Err(CommandError::UnknownEndpoint(format!("'{name}' may be any of: {several}")))
+            }
+        }
+    }
+}

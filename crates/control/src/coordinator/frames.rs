@@ -1,0 +1,161 @@
+//! What agents say, and what the coordinator makes of it; nothing in a frame is believed beyond its sender's own node.
+
+use super::lease::place;
+use super::{Action, ConnectionId, Coordinator, settings};
+use rdmascope_link::{Hello, ProbeResult, RelayPayload, ToAgent, ToCoordinator, negotiate};
+use rdmascope_localise::{EndpointIndex, Measured};
+use rdmascope_model::{Failure, LeaseId, Now, Outcome, Step};
+
+impl Coordinator {
+    pub(super) fn frame(&mut self, connection: ConnectionId, frame: ToCoordinator, now: Now) {
+        if let ToCoordinator::Hello(hello) = frame {
+            self.changed = true;
+            self.hello(connection, hello, now);
+            return;
+        }
+        let Some(node) = self.members.node(connection).map(str::to_owned) else {
+            let why = "the first frame must be a hello".to_owned();
+            self.refuse(connection, why);
+            return;
+        };
+        self.members.heard(&node, now);
+        match frame {
+            ToCoordinator::Hello(_) => {}
+            ToCoordinator::Heartbeat(flags) => {
+                if let Some(member) = self.members.agent_mut(&node) {
+                    self.changed |= member.local_pause != flags;
+                    member.local_pause = flags;
+                }
+                self.outbox.push_back(Action::Send(connection, ToAgent::HeartbeatReply));
+            }
+            ToCoordinator::Inventory { endpoints, findings } => {
+                self.changed = true;
+                let taken = self.members.inventory(&node, endpoints, findings, &mut self.matrix, now);
+                if let Err(why) = taken {
+                    self.refuse(connection, why);
+                    self.closed(connection);
+                }
+            }
+            ToCoordinator::Relay { lease, payload } => self.relay(connection, lease, payload, now),
+            ToCoordinator::Results(results) => {
+                for result in results {
+                    self.result(connection, &node, result, now);
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, connection: ConnectionId, why: String) {
+        self.totals.refused += 1;
+        self.outbox.push_back(Action::Send(connection, ToAgent::Refused { message: why.clone() }));
+        self.outbox.push_back(Action::Close(connection, why));
+    }
+
+    fn hello(&mut self, connection: ConnectionId, hello: Hello, now: Now) {
+        if self.members.node(connection).is_some() {
+            self.refuse(connection, "a second hello on the same connection".to_owned());
+            return self.closed(connection);
+        }
+        let protocol = match negotiate(hello.protocol_min, hello.protocol_max) {
+            Ok(protocol) => protocol,
+            Err(mismatch) => return self.refuse(connection, mismatch.to_string()),
+        };
+        let node = hello.node.clone();
+        if let Some(old) = self.members.join(hello, connection, now) {
+            self.lose_leases(old);
+            self.outbox.push_back(Action::Close(old, format!("{node} connected again")));
+        }
+        let welcome = ToAgent::Welcome { protocol, epoch: self.epoch, heartbeat: settings::HEARTBEAT };
+        self.outbox.push_back(Action::Send(connection, welcome));
+        let flags = self.ordered_pause(&node);
+        self.outbox.push_back(Action::Send(connection, ToAgent::Pause(flags)));
+        self.matrix.touch();
+    }
+
+    pub(super) fn closed(&mut self, connection: ConnectionId) {
+        if self.members.leave(connection).is_some() {
+            self.changed = true;
+            self.lose_leases(connection);
+            self.matrix.touch();
+        }
+    }
+
+    fn lose_leases(&mut self, connection: ConnectionId) {
+        for lease in self.leases.values_mut() {
+            if let Some(role) = lease.role_of(connection) {
+                lease.lost(role);
+            }
+        }
+    }
+
+    fn relay(&mut self, from: ConnectionId, id: LeaseId, payload: RelayPayload, now: Now) {
+        // What belongs to no lease comes from one that is over.
+        let Some(lease) = self.leases.get(&id) else { return };
+        let Some(role) = lease.role_of(from) else { return };
+        let to = lease.connections[1 - place(role)];
+        let (step, text) = match &payload {
+            RelayPayload::Offer(_) => (Step::Init, "queue pair made, address sent to the peer"),
+            RelayPayload::Ready => (Step::Rts, "connected to the peer"),
+        };
+        self.work.step(lease.job.origin, role.side(), step, text.to_owned(), now.mono);
+        self.outbox.push_back(Action::Send(to, ToAgent::Relay { lease: id, payload }));
+    }
+
+    pub(super) fn result(&mut self, connection: ConnectionId, node: &str, mut result: ProbeResult, now: Now) {
+        if result.local.node != node {
+            return; // An agent cannot speak for another.
+        }
+        let Some(id) = result.lease else {
+            result.measured_at = result.measured_at.min(now.wall);
+            return self.remembered(&result);
+        };
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        let Some(role) = lease.role_of(connection) else { return };
+        // It was measured under this lease. A time outside of it comes from a clock that is wrong, and one that lies
+        // before the lease would let an older failure stand as the newer news.
+        if !(lease.began.wall..=now.wall).contains(&result.measured_at) {
+            result.measured_at = now.wall;
+        }
+        let text = told(&result.outcome);
+        self.work.step(lease.job.origin, role.side(), Step::Measure, text, now.mono);
+        lease.result(role, result, now.mono);
+    }
+
+    /// A result from before this coordinator began. A failure is kept too: it was the last thing known of the pair.
+    fn remembered(&mut self, result: &ProbeResult) {
+        let known = self.matrix.find(&result.local).is_some();
+        if !known || self.matrix.len() >= settings::ENDPOINTS_MAX {
+            return;
+        }
+        let source = self.matrix.intern(&result.local);
+        let target = self.matrix.intern(&result.peer);
+        self.write(source, target, result);
+    }
+
+    pub(super) fn write(&mut self, source: EndpointIndex, target: EndpointIndex, result: &ProbeResult) {
+        let at = result.measured_at;
+        match &result.outcome {
+            Outcome::Latency(stats, delta) => {
+                self.matrix.record(source, target, at, &Measured::Latency(*stats, *delta));
+            }
+            Outcome::Bandwidth(stats, delta) => {
+                self.matrix.record(source, target, at, &Measured::Bandwidth(*stats, *delta));
+            }
+            Outcome::Failed(failure) => {
+                self.matrix.fail(result.metric, source, target, at, failure.clone());
+            }
+            Outcome::Excluded(why) => {
+                self.matrix.exclude(result.metric, source, target, at, *why);
+            }
+        }
+    }
+}
+/// An outcome in words, for the steps of a single probe.
+fn told(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Latency(stats, _) => format!("{} round trips measured", stats.count),
+        Outcome::Bandwidth(stats, _) => format!("{} writes completed", stats.completions),
+        Outcome::Failed(Failure { cause, evidence, .. }) => format!("failed: {} ({evidence})", cause.text()),
+        Outcome::Excluded(why) => format!("not run: {}", why.as_str()),
+    }
+}

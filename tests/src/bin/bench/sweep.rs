@@ -1,0 +1,78 @@
+//! A full sweep of latency and bandwidth, against a script of perftest runs over the same pairs in the same boot.
+
+use super::median;
+use super::row::{Asked, Row};
+use rdmascope_tests::guest::{Api, Endpoint, endpoints, pairs, run};
+use std::time::Instant;
+
+/// Our sweeps; the median counts.
+const SWEEPS: usize = 3;
+
+/// Both ends of one perftest run, one after another as a script does: the client starts when the server listens.
+fn perftest(tool: &str, from: Endpoint, to: Endpoint, arguments: &str) -> String {
+    let (client, server, address) = (from.device(), to.device(), to.address());
+    run(&format!(
+        "{tool} -d {server} {arguments} > /dev/null 2>&1 & \
+         until ss -ltn 'sport = :18515' | grep -q LISTEN; do sleep 0.05; done; \
+         timeout 60 {tool} -d {client} {arguments} {address} && wait"
+    ))
+}
+
+pub(crate) fn rows(api: &Api) -> Vec<Row> {
+    eprintln!("bench: {SWEEPS} full sweeps");
+    let ours: Vec<f64> = (0..SWEEPS)
+        .map(|_| {
+            let began = Instant::now();
+            let sweep = api.wait_sweep(api.begin_sweep("all"));
+            let took = began.elapsed().as_secs_f64();
+            assert_eq!(sweep["failed"].as_u64(), Some(0), "a sweep with failures is no measurement: {sweep}");
+            took
+        })
+        .collect();
+    for (from, to) in pairs(endpoints()) {
+        let latency = api.cell("latency", from, to)["figures"]["count"].as_u64();
+        let bandwidth = api.cell("bandwidth", from, to)["figures"]["completions"].as_u64();
+        assert!(
+            latency >= Some(1_000) && bandwidth >= Some(100),
+            "{from:?} to {to:?}: {latency:?}, {bandwidth:?}"
+        );
+    }
+    eprintln!("bench: the same pairs with ib_write_lat and ib_write_bw, one after another");
+    let began = Instant::now();
+    for (from, to) in pairs(endpoints()) {
+        perftest("ib_write_lat", from, to, "-s 8 -n 1000");
+        perftest("ib_write_bw", from, to, "-s 65536 -n 100 -t 8");
+    }
+    let theirs = began.elapsed().as_secs_f64();
+    let (runs, shortest) = (2.0 * pairs(endpoints()).count() as f64, 5);
+    let began = Instant::now();
+    for _ in 0..shortest {
+        // Two messages: what is left is start-up, calibration of the clock and the exchange of addresses.
+        perftest("ib_write_lat", Endpoint(1), Endpoint(2), "-s 8 -n 5");
+    }
+    let overhead = began.elapsed().as_secs_f64() / f64::from(shortest) * runs;
+    let seconds = median(ours);
+    vec![
+        Row {
+            what: "full sweep, 4 endpoints, 12 ordered pairs",
+            seen: seconds,
+            unit: "s",
+            asked: Asked::Nothing,
+            against: Some(("perftest script, s", theirs)),
+        },
+        Row {
+            what: "full sweep, times faster than the perftest script",
+            seen: theirs / seconds,
+            unit: "x",
+            asked: Asked::AtLeast(20.0),
+            against: None,
+        },
+        Row {
+            what: "of the script: perftest's start-up and calibration",
+            seen: overhead,
+            unit: "s",
+            asked: Asked::Nothing,
+            against: Some(("perftest script, s", theirs)),
+        },
+    ]
+}
