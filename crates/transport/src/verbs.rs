@@ -35,6 +35,9 @@ use trouble::Trouble;
 /// Longest wait for a sign of the peer: six times what the hardware retries for (7 × 67 ms by the codes
 /// below, which some devices stretch). Half of what is left of the lease where that is less.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
+/// A wait shorter than this is slow and not stuck: both ends' leases run out within some milliseconds of each other, and
+/// what a host steals from a probe at once is far less.
+const GOING: Duration = Duration::from_secs(1);
 /// Acknowledgement timeout 4.096 µs × 2^14 = 67 ms, as perftest.
 const TIMEOUT_CODE: u8 = 14;
 /// One less than perftest's: rxe takes 7 as "for ever" and then never tells that the peer is out of reach.
@@ -137,7 +140,10 @@ impl Stop<'_> {
             return Err(Trouble::new(Cause::DeviceGone, step, format!("the device was removed, {}", done())));
         }
         if Instant::now() >= self.watch.deadline() {
-            return Err(Trouble::new(silent, step, format!("the lease ran out, {}", done())));
+            let going = begun && waiting_since.elapsed() < GOING;
+            let mut trouble = Trouble::new(silent, step, format!("the lease ran out, {}", done()));
+            trouble.going = going;
+            return Err(trouble);
         }
         let waited = waiting_since.elapsed();
         if waited >= self.silence {

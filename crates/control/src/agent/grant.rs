@@ -51,6 +51,12 @@ impl Mesh {
         self.permission = Some(Permission { generation, until, pings_per_second });
     }
 
+    /// A newer coordinator begins anew, but not with a full allowance: one that restarts in a loop must not exceed the rate.
+    pub(super) fn forget_grant(&mut self) {
+        self.book = Book::default();
+        self.permission = None;
+    }
+
     /// Takes what a probe costs from its endpoint's allowance.
     ///
     /// # Errors

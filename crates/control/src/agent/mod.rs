@@ -16,6 +16,8 @@ use sessions::Sessions;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+/// A coordinator that takes longer to answer a hello does not serve this connection.
+const WELCOME_WITHIN: Duration = Duration::from_secs(10);
 /// So many heartbeats without an answer, and the connection counts as dead.
 const HEARTBEATS_UNANSWERED_MAX: u32 = 3;
 
@@ -79,8 +81,10 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Uplink {
     Down,
-    /// Hello was sent.
-    Greeting,
+    /// Hello was sent; an answer must come in time.
+    Greeting {
+        until: Mono,
+    },
     Up {
         heartbeat: Duration,
         next_heartbeat: Mono,
@@ -136,7 +140,8 @@ impl Agent {
     pub fn next_wakeup(&self) -> Option<Mono> {
         let heartbeat = match self.uplink {
             Uplink::Up { next_heartbeat, .. } => Some(next_heartbeat),
-            Uplink::Down | Uplink::Greeting => None,
+            Uplink::Greeting { until } => Some(until),
+            Uplink::Down => None,
         };
         [heartbeat, self.sessions.next_deadline()].into_iter().flatten().min()
     }
@@ -162,7 +167,7 @@ impl Agent {
     /// Takes one event.
     pub fn handle(&mut self, event: Event, now: Now) {
         match event {
-            Event::Connected => self.greet(),
+            Event::Connected => self.greet(now),
             Event::Disconnected => self.uplink = Uplink::Down,
             Event::Frame(frame) => self.frame(frame, now),
             Event::Inventory { endpoints, findings } => self.inventory(endpoints, findings, now),
@@ -182,8 +187,8 @@ impl Agent {
         });
     }
 
-    fn greet(&mut self) {
-        self.uplink = Uplink::Greeting;
+    fn greet(&mut self, now: Now) {
+        self.uplink = Uplink::Greeting { until: now.mono.after(WELCOME_WITHIN) };
         self.send(ToCoordinator::Hello(Hello {
             protocol_min: PROTOCOL_MIN,
             protocol_max: PROTOCOL_MAX,
@@ -238,13 +243,14 @@ impl Agent {
                 "the coordinator's epoch {epoch} is older than {}: a second coordinator runs",
                 self.epoch
             );
-            self.outbox.push_back(Action::Disconnect(why));
+            self.hang_up(why);
             return;
         }
+        // Leases do not outlive the connection that they came on: the coordinator has given them up.
+        self.sessions.end_all(&mut self.outbox);
         let restarted = epoch > self.epoch;
         if restarted {
-            self.sessions.end_all(&mut self.outbox);
-            self.mesh = Mesh::default();
+            self.mesh.forget_grant();
             self.epoch = epoch;
         }
         self.uplink = Uplink::Up { heartbeat, next_heartbeat: now.mono.after(heartbeat), unanswered: 0 };
@@ -331,18 +337,26 @@ impl Agent {
 
     fn tick(&mut self, now: Now) {
         self.sessions.expire(now, &mut self.outbox);
-        let Uplink::Up { heartbeat, next_heartbeat, unanswered } = self.uplink else { return };
-        if now.mono < next_heartbeat {
-            return;
+        match self.uplink {
+            Uplink::Greeting { until } if now.mono >= until => {
+                let seconds = WELCOME_WITHIN.as_secs();
+                self.hang_up(format!("the coordinator did not answer the hello within {seconds} s"));
+            }
+            Uplink::Up { heartbeat, next_heartbeat, unanswered } if now.mono >= next_heartbeat => {
+                if unanswered >= HEARTBEATS_UNANSWERED_MAX {
+                    return self.hang_up(format!("no answer to {unanswered} heartbeats"));
+                }
+                let next_heartbeat = now.mono.after(heartbeat);
+                self.uplink = Uplink::Up { heartbeat, next_heartbeat, unanswered: unanswered + 1 };
+                self.send(ToCoordinator::Heartbeat(self.local_pause));
+            }
+            Uplink::Down | Uplink::Greeting { .. } | Uplink::Up { .. } => {}
         }
-        if unanswered >= HEARTBEATS_UNANSWERED_MAX {
-            let why = format!("no answer to {unanswered} heartbeats");
-            self.outbox.push_back(Action::Disconnect(why));
-            return;
-        }
-        self.uplink =
-            Uplink::Up { heartbeat, next_heartbeat: now.mono.after(heartbeat), unanswered: unanswered + 1 };
-        self.send(ToCoordinator::Heartbeat(self.local_pause));
+    }
+
+    fn hang_up(&mut self, why: String) {
+        self.uplink = Uplink::Down;
+        self.outbox.push_back(Action::Disconnect(why));
     }
 }
 

@@ -253,6 +253,29 @@ fn a_restarted_coordinator_gets_the_last_results_with_their_time() {
 }
 
 #[test]
+fn a_hello_without_an_answer_ends_the_connection() {
+    let mut agent = ready();
+    agent.handle(Event::Disconnected, at(1));
+    agent.handle(Event::Connected, at(2));
+    drain(&mut agent);
+    let wakeup = agent.next_wakeup().expect("the answer is waited for");
+    agent.handle(Event::Tick, Now { mono: wakeup, wall: Wall(0) });
+    assert!(matches!(&drain(&mut agent)[..], [Action::Disconnect(why)] if why.contains("hello")));
+    assert_eq!(agent.next_wakeup(), None, "the shell must not be woken again and again");
+}
+
+#[test]
+fn leases_end_with_the_connection_that_they_came_on() {
+    let mut agent = ready();
+    agent.handle(lease(7, latency_plan(1, Role::Source)), at(1));
+    agent.handle(Event::Disconnected, at(2));
+    agent.handle(Event::Connected, at(3));
+    drain(&mut agent);
+    agent.handle(welcome(7), at(4));
+    assert!(drain(&mut agent).contains(&Action::Close(LeaseId(1))));
+}
+
+#[test]
 fn a_silent_coordinator_is_left_after_three_heartbeats() {
     let mut agent = ready();
     let mut sent = 0;

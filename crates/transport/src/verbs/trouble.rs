@@ -12,11 +12,13 @@ pub(super) struct Trouble {
     pub(super) cause: Cause,
     step: Step,
     evidence: String,
+    /// Time ran out while messages still went to and fro: slow, not stuck.
+    pub(super) going: bool,
 }
 
 impl Trouble {
     pub(super) fn new(cause: Cause, step: Step, evidence: impl Into<String>) -> Self {
-        Self { cause, step, evidence: evidence.into() }
+        Self { cause, step, evidence: evidence.into(), going: false }
     }
 
     /// A verb failed.
