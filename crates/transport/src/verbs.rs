@@ -124,6 +124,14 @@ struct Stop<'a> {
 }
 
 impl Stop<'_> {
+    /// Was the probe not closed meanwhile?
+    fn may_go_on(&self, step: Step) -> Result<(), Trouble> {
+        if self.watch.cancelled() {
+            return Err(Trouble::new(Cause::Internal, step, "the probe was closed"));
+        }
+        Ok(())
+    }
+
     /// Nothing came for some time: may it go on waiting? `begun`: the peer answered before.
     fn may_wait(
         &self,
@@ -133,9 +141,7 @@ impl Stop<'_> {
     ) -> Result<(), Trouble> {
         let (silent, step) =
             if begun { (Cause::Stalled, Step::Measure) } else { (Cause::NoFirstByte, Step::FirstByte) };
-        if self.watch.cancelled() {
-            return Err(Trouble::new(Cause::Internal, step, "the probe was closed"));
-        }
+        self.may_go_on(step)?;
         if self.gone.load(Ordering::Acquire) {
             return Err(Trouble::new(Cause::DeviceGone, step, format!("the device was removed, {}", done())));
         }
