@@ -9,5 +9,7 @@ mod harness;
 
 #[path = "cli/bare_root.rs"]
 mod bare_root;
+#[path = "cli/contracts.rs"]
+mod contracts;
 #[path = "cli/many.rs"]
 mod many;

@@ -1,6 +1,6 @@
 //! The daemon that schedules probes and serves the matrix: it wires the pure state to sockets, time and HTTP.
 //!
-//! One thread. Everything that happens goes through [`Hub`], which holds the state behind one lock and hands its actions
+//! One thread. Everything that happens goes through `hub::Hub`, which holds the state behind one lock and hands its actions
 //! to the connections' bounded queues; one task ticks when the state says so.
 
 mod api;

@@ -2,7 +2,7 @@
 //! do.
 //!
 //! Each endpoint's thread opens its device when it is first needed and keeps it open, since opening can take
-//! 50 ms; a device that is being removed is let go within a second ([`keeper`]), because its removal waits
+//! 50 ms; a device that is being removed is let go within a second (`keeper`), because its removal waits
 //! for that.
 
 mod device;
