@@ -60,7 +60,7 @@ fn a_healthy_cluster_has_every_cell_with_plausible_figures() {
         assert!(figure("min_ns") > 1_000, "faster than light through an emulated machine: {latency}");
         assert!(figure("min_ns") <= figure("p50_ns") && figure("p50_ns") <= figure("p99_ns"), "{latency}");
         let bandwidth = api.cell("bandwidth", from, to)["figures"].clone();
-        assert!(bandwidth["completions"].as_u64() >= Some(100), "{bandwidth}");
+        assert!(bandwidth["count"].as_u64() >= Some(100), "{bandwidth}");
         assert!(bandwidth["average_bits_per_second"].as_u64() > Some(1_000_000), "{bandwidth}");
     }
 }

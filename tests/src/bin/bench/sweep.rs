@@ -31,7 +31,7 @@ pub(crate) fn rows(api: &Api) -> Vec<Row> {
         .collect();
     for (from, to) in pairs(endpoints()) {
         let latency = api.cell("latency", from, to)["figures"]["count"].as_u64();
-        let bandwidth = api.cell("bandwidth", from, to)["figures"]["completions"].as_u64();
+        let bandwidth = api.cell("bandwidth", from, to)["figures"]["count"].as_u64();
         assert!(
             latency >= Some(1_000) && bandwidth >= Some(100),
             "{from:?} to {to:?}: {latency:?}, {bandwidth:?}"
