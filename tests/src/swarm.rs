@@ -71,7 +71,7 @@ pub fn with<T>(
     };
     let mut there = registered();
     while there < count && began.elapsed() < limit {
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(50));
         there = registered();
     }
     let seen = Seen { took: began.elapsed(), refused: count - there.min(count) };

@@ -1,15 +1,18 @@
 //! `cargo xtask bench`: builds the release programs and measures them where the real devices are.
 
-use crate::error::Result;
+use crate::error::{Result, other};
 use crate::install::{Need, install};
 use crate::lab::{Lab, Plan, RunFolder, free_port};
 use crate::workspace::{Product, RDMASCOPE, build};
+use std::process::Command;
 
 /// What can be measured.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Name {
     /// In the lab, side by side with perftest.
     Lab,
+    /// On this machine: how fast many agents connect.
+    Swarm,
 }
 
 const BENCH: Product = Product::Program { package: "rdmascope-tests", name: "bench" };
@@ -20,18 +23,26 @@ const ENDPOINTS: u8 = 4;
 /// # Errors
 /// Something cannot be installed, built or booted.
 pub(crate) fn bench(name: Name, json: bool) -> Result<i32> {
-    install(&[Need::Build, Need::Lab])?;
+    install(match name {
+        Name::Lab => &[Need::Build, Need::Lab],
+        Name::Swarm => &[Need::Build],
+    })?;
     let rdmascope = build(RDMASCOPE)?;
     let bench = build(BENCH)?;
-    let run = RunFolder::create()?;
-    run.add_program(&rdmascope, "rdmascope")?;
-    run.add_program(&bench, "bench")?;
-    let mut command = vec!["/tmp/lab/bench".to_owned()];
-    command.push(match name {
-        Name::Lab => "lab".to_owned(),
-    });
-    if json {
-        command.push("--json".to_owned());
+    let form = json.then_some("--json");
+    match name {
+        Name::Swarm => {
+            let mut command = Command::new(&bench);
+            command.arg("swarm").args(form).env("RDMASCOPE_BIN", &rdmascope);
+            let status = command.status().map_err(|error| other(format!("{}: {error}", bench.display())))?;
+            Ok(status.code().unwrap_or(1))
+        }
+        Name::Lab => {
+            let run = RunFolder::create()?;
+            run.add_program(&rdmascope, "rdmascope")?;
+            run.add_program(&bench, "bench")?;
+            let command = ["/tmp/lab/bench", "lab"].into_iter().chain(form).map(str::to_owned).collect();
+            Lab::boot(run, &Plan { endpoints: ENDPOINTS, port: free_port()?, command })?.finish(None)
+        }
     }
-    Lab::boot(run, &Plan { endpoints: ENDPOINTS, port: free_port()?, command })?.finish(None)
 }

@@ -38,7 +38,7 @@ pub(super) const LATENCY: LatencySpec = LatencySpec { samples: 1_000, warmup: 10
 /// 200 ms show a port's steady rate; 100 completions make its average and worst window mean something on slow ones.
 pub(super) const BANDWIDTH: BandwidthSpec = BandwidthSpec {
     message_bytes: 65_536,
-    depth: 16,
+    depth: 8,
     warmup: Duration::from_millis(20),
     duration: Duration::from_millis(200),
     completions_min: 100,

@@ -1,4 +1,5 @@
-//! Runs inside the lab for `cargo xtask bench lab`: measures side by side with perftest, one row for each claim.
+//! Runs for `cargo xtask bench`: `lab` measures side by side with perftest inside the lab, `swarm` measures on this machine what
+//! needs no RDMA. One row for each claim.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -16,7 +17,8 @@ use row::Row;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let as_json = std::env::args().any(|argument| argument == "--json");
+    let has = |wanted: &str| std::env::args().any(|argument| argument == wanted);
+    let as_json = has("--json");
     let mut holds = true;
     let mut print = |rows: Vec<Row>| {
         for row in rows {
@@ -24,7 +26,7 @@ fn main() -> ExitCode {
             row.print(as_json);
         }
     };
-    {
+    if has("lab") {
         let mut cluster = Cluster::start(endpoints());
         let api = cluster.api();
         api.wait_usable(endpoints());

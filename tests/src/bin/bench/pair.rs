@@ -105,7 +105,7 @@ fn perftest_latency() -> (f64, f64) {
 /// Average in Gbit/s.
 fn perftest_bandwidth() -> f64 {
     // bytes, iterations, peak, average, message rate
-    perftest("ib_write_bw", "-s 65536 -n 200 -t 16 --report_gbits", "65536 ")[3]
+    perftest("ib_write_bw", "-s 65536 -n 200 -t 8 --report_gbits", "65536 ")[3]
 }
 
 fn perftest(tool: &str, arguments: &str, row: &str) -> Vec<f64> {

@@ -6,7 +6,7 @@ use rdmascope_tests::guest::{Api, Endpoint, endpoints, pairs, run};
 use std::time::Instant;
 
 /// Our sweeps; the median counts.
-const SWEEPS: usize = 3;
+const SWEEPS: usize = 7;
 
 /// Both ends of one perftest run, one after another as a script does: the client starts when the server listens.
 fn perftest(tool: &str, from: Endpoint, to: Endpoint, arguments: &str) -> String {
