@@ -1,6 +1,12 @@
 //! Tests that run inside the lab, on real RDMA devices. `cargo xtask test` boots it; one test at a time.
 
+#[path = "lab/check.rs"]
+mod check;
+#[path = "lab/conformance.rs"]
+mod conformance;
 #[path = "lab/faults.rs"]
 mod faults;
+#[path = "lab/safety.rs"]
+mod safety;
 #[path = "lab/soundness.rs"]
 mod soundness;

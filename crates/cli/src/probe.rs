@@ -7,6 +7,7 @@ use crate::figures;
 use crate::output::{Progress, plain, print};
 use crate::reasons::line;
 use rdmascope_expose::api::{CellView, ProbeRequest, ProbeState, ProbeStep, ProbeView};
+use rdmascope_model::Exclusion;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -80,21 +81,13 @@ fn cell<F>(name: &str, cell: &CellView<F>, figures: Option<String>) -> String {
     }
     if let Some(why) = &cell.excluded {
         let mut text = format!("{name:<11}not probed: {}\n", plain(why));
-        line(&mut text, "next step", way_out(why));
+        if let Some(known) = Exclusion::from_word(why) {
+            line(&mut text, "cause", known.text());
+            line(&mut text, "next step", known.next_step());
+        }
         return text;
     }
     figures.map_or_else(|| format!("{name:<11}{}\n", cell.state.as_str()), |figures| figures + "\n")
-}
-
-/// What to do about a pair that is not probed.
-fn way_out(why: &str) -> &'static str {
-    match why {
-        "busy" => {
-            "a port carries traffic or a job, or nobody can tell: try later, or with --drained where no job runs"
-        }
-        "maintenance" => "end the maintenance when it is over",
-        _ => "probing is paused (`rdmascope resume`), or the two endpoints are of different fabrics",
-    }
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ pub(crate) const KEYS: [Key; 18] = [
         default: None,
         example: "127.0.0.1:19810",
         doc: "The agent's own /metrics and /healthz, which work when the coordinator does not. No default, because \
-              several agents may share a machine; the shipped unit and manifest set it. Port 19810 lies outside the \
+              several agents may share a machine; the example configurations and the Kubernetes manifest set it. Port 19810 lies outside the \
               exporters' crowded 9100 to 9999 and below the ports that Linux hands out.",
     },
     Key {

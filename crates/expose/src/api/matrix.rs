@@ -321,10 +321,7 @@ fn legend() -> BTreeMap<String, String> {
 
 fn cause_texts(ids: &BTreeSet<&str>) -> BTreeMap<String, CauseText> {
     let failed = Cause::all().map(|cause| (cause.id(), cause.text(), cause.next_step()));
-    let excluded = Exclusion::ALL.into_iter().map(|why| {
-        let (text, next_step) = exclusion_words(why);
-        (why.as_str(), text, next_step)
-    });
+    let excluded = Exclusion::ALL.into_iter().map(|why| (why.as_str(), why.text(), why.next_step()));
     failed
         .chain(excluded)
         .filter(|(id, ..)| ids.contains(id))
@@ -332,22 +329,6 @@ fn cause_texts(ids: &BTreeSet<&str>) -> BTreeMap<String, CauseText> {
             (id.to_owned(), CauseText { text: text.to_owned(), next_step: next.to_owned() })
         })
         .collect()
-}
-
-fn exclusion_words(why: Exclusion) -> (&'static str, &'static str) {
-    match why {
-        Exclusion::Busy => (
-            "A port of the pair carries traffic or a job, or this could not be told.",
-            "Nothing is wrong: it is measured when the port is idle. On drained nodes ask for a drained sweep.",
-        ),
-        Exclusion::Maintenance => {
-            ("A node of the pair is in maintenance.", "End the maintenance when it is over.")
-        }
-        Exclusion::Policy => (
-            "Probing is paused, or the two endpoints are of different fabrics.",
-            "To end a pause: `rdmascope resume`.",
-        ),
-    }
 }
 
 #[cfg(test)]
