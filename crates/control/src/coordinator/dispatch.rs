@@ -213,9 +213,12 @@ impl Coordinator {
 
     /// Marks endpoints and machines as busy with a lease. Answers the machines.
     fn occupy(&mut self, job: &Job, lease: LeaseId, now: Mono) -> Vec<String> {
+        let background = self.settings.background(self.members.ready().len());
         let rest = match (job.urgency, &job.spec) {
             (Urgency::Background, ProbeSpec::Latency(spec)) => self.settings.rest(spec),
-            _ => Duration::ZERO,
+            // What an operator has just measured, better than the continuous sweep can, is left alone for one turn of it.
+            (Urgency::Operator | Urgency::Drained, ProbeSpec::Latency(_)) => self.settings.rest(&background),
+            (_, ProbeSpec::Bandwidth(_)) => Duration::ZERO,
         };
         let mut machines = Vec::new();
         for index in [job.source, job.target] {

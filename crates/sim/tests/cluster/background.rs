@@ -100,3 +100,16 @@ fn a_rate_of_zero_measures_nothing_by_itself() {
     assert!(c.fabric().borrow().history().is_empty());
     assert_eq!(c.coordinator().coverage(), None);
 }
+
+#[test]
+fn what_an_operator_measured_is_not_replaced_at_once_by_a_shorter_probe() {
+    let mut c = cluster(4, Settings::default());
+    sweep(&mut c, &[Metric::Latency], seconds(60));
+    let times = |c: &Cluster| pairs(4).map(|(a, b)| measured(c, Metric::Latency, a, b).0).collect::<Vec<_>>();
+    let before = times(&c);
+    // One turn of the continuous sweep among four endpoints is 40 s; each endpoint rests for that long.
+    c.run_for(seconds(35));
+    assert_eq!(times(&c), before);
+    c.run_for(seconds(180));
+    assert!(times(&c).iter().zip(&before).all(|(now, then)| now > then), "the continuous sweep goes on");
+}
