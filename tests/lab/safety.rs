@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Probes bandwidth from the first endpoint to the second as an operator does on a cluster that may be working.
 fn probe(api: &Api) -> Value {
     let body = json!({"source": "lab-1", "target": "lab-2", "metric": "bandwidth"});
-    let begun = api.post("/api/v1/probes", &body).unwrap();
+    let begun = api.post("/api/v1/probes", &body).expect("the coordinator answers");
     assert_eq!(begun.status, 202, "{}", begun.text);
     wait_until("the probe is over", PATIENCE, || {
         let view = api.json(&format!("/api/v1/probes/{}", begun.body["id"]))?;

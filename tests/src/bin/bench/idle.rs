@@ -1,8 +1,8 @@
 //! An agent that only checks: what it keeps in memory, and what it costs.
 
 use super::row::{Asked, Row};
+use super::while_paused;
 use rdmascope_tests::guest::{Cluster, Endpoint};
-use serde_json::json;
 use std::time::Duration;
 
 /// node_exporter 1.5 of Debian 12 with its default collectors, MB resident.
@@ -13,15 +13,13 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 pub(crate) fn rows(cluster: &mut Cluster) -> Vec<Row> {
     let api = cluster.api();
-    let paused = api.post("/api/v1/pause", &json!({})).unwrap_or_else(|why| panic!("{why}"));
-    assert_eq!(paused.status, 200, "{}", paused.text);
     let pid = cluster.agent(Endpoint(1)).pid();
     eprintln!("bench: an idle agent for {} s", WINDOW.as_secs());
-    let before = cpu_seconds(pid);
-    std::thread::sleep(WINDOW);
-    let cpu = (cpu_seconds(pid) - before) / WINDOW.as_secs_f64() * 100.0;
-    let resumed = api.post("/api/v1/resume", &json!({})).unwrap_or_else(|why| panic!("{why}"));
-    assert_eq!(resumed.status, 200, "{}", resumed.text);
+    let cpu = while_paused(&api, || {
+        let before = cpu_seconds(pid);
+        std::thread::sleep(WINDOW);
+        (cpu_seconds(pid) - before) / WINDOW.as_secs_f64() * 100.0
+    });
     vec![
         Row {
             what: "agent, checks only, resident memory",

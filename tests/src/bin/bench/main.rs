@@ -12,8 +12,9 @@ mod row;
 mod swarm;
 mod sweep;
 
-use rdmascope_tests::guest::{Cluster, endpoints};
+use rdmascope_tests::guest::{Api, Cluster, Endpoint, endpoints, run, try_run};
 use row::Row;
+use serde_json::json;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -36,6 +37,32 @@ fn main() -> ExitCode {
     }
     print(swarm::rows());
     if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Does something while nothing of ours is probed, so that the other tool has the machine for itself.
+fn while_paused<T>(api: &Api, work: impl FnOnce() -> T) -> T {
+    let post = |path: &str| {
+        let answer = api.post(path, &json!({})).unwrap_or_else(|why| panic!("{why}"));
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+    };
+    post("/api/v1/pause");
+    let result = work();
+    post("/api/v1/resume");
+    result
+}
+
+/// One perftest run, both ends, as a script does it: the client starts when the server listens. The `prefixes` stand
+/// before server and client, such as `taskset -c 0`. Now and then perftest cannot calibrate its clock in an emulated
+/// machine and prints no report; it is run again then.
+fn perftest(tool: &str, from: Endpoint, to: Endpoint, arguments: &str, prefixes: [&str; 2]) -> String {
+    let (client, server, address) = (from.device(), to.device(), to.address());
+    let line = format!(
+        "{} {tool} -d {server} {arguments} > /dev/null 2>&1 & \
+         until ss -ltn 'sport = :18515' | grep -q LISTEN; do sleep 0.05; done; \
+         {} timeout 60 {tool} -d {client} {arguments} {address}; code=$?; wait; exit $code",
+        prefixes[0], prefixes[1]
+    );
+    try_run(&line).or_else(|_| try_run(&line)).unwrap_or_else(|_| run(&line))
 }
 
 /// Median; the lower of the two middle ones for an even count.

@@ -1,7 +1,7 @@
 //! One pair's latency and bandwidth, against perftest with the same size, count, depth and pinning, in alternating runs.
 
-use super::median;
 use super::row::{Asked, Row};
+use super::{median, perftest, while_paused};
 use rdmascope_tests::guest::{Api, Cluster, Endpoint, run, wait_until};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) fn rows(cluster: &mut Cluster) -> Vec<Row> {
     for number in 1..=LATENCY_RUNS {
         eprintln!("bench: latency run {number} of {LATENCY_RUNS}");
         let ours = probe(&api, "latency");
-        let theirs = perftest_latency();
+        let theirs = while_paused(&api, perftest_latency);
         let figure = |name: &str| ours[name].as_f64().unwrap_or_else(|| panic!("no {name} in {ours}")) / 1e3;
         minima.push(figure("min_ns") / theirs.0);
         medians.push(figure("p50_ns") / theirs.1);
@@ -37,7 +37,7 @@ pub(crate) fn rows(cluster: &mut Cluster) -> Vec<Row> {
         eprintln!("bench: bandwidth run {number} of {BANDWIDTH_RUNS}");
         let ours = probe(&api, "bandwidth");
         let bits = ours["average_bits_per_second"].as_f64().unwrap_or_else(|| panic!("no average in {ours}"));
-        let theirs = perftest_bandwidth();
+        let theirs = while_paused(&api, perftest_bandwidth);
         rates.push(bits / 1e9 / theirs);
         last_rate = (bits / 1e9, theirs);
     }
@@ -98,24 +98,19 @@ fn probe(api: &Api, metric: &str) -> Value {
 /// Minimum and p50 in microseconds.
 fn perftest_latency() -> (f64, f64) {
     // bytes, iterations, t_min, t_max, t_typical, ...
-    let columns = perftest("ib_write_lat", "-s 8 -n 1000", "8 ");
+    let columns = figures("ib_write_lat", "-s 8 -n 1000", "8 ");
     (columns[2], columns[4])
 }
 
 /// Average in Gbit/s.
 fn perftest_bandwidth() -> f64 {
     // bytes, iterations, peak, average, message rate
-    perftest("ib_write_bw", "-s 65536 -n 200 -t 8 --report_gbits", "65536 ")[3]
+    figures("ib_write_bw", "-s 65536 -n 200 -t 8 --report_gbits", "65536 ")[3]
 }
 
-fn perftest(tool: &str, arguments: &str, row: &str) -> Vec<f64> {
-    let (client, server, address) = (FROM.device(), TO.device(), TO.address());
-    let output = run(&format!(
-        "taskset -c {} {tool} -d {server} {arguments} > /dev/null 2>&1 & \
-         until ss -ltn 'sport = :18515' | grep -q LISTEN; do sleep 0.05; done; \
-         taskset -c {} timeout 60 {tool} -d {client} {arguments} {address} && wait",
-        CPUS.1, CPUS.0
-    ));
+fn figures(tool: &str, arguments: &str, row: &str) -> Vec<f64> {
+    let [client, server] = [CPUS.0, CPUS.1].map(|cpu| format!("taskset -c {cpu}"));
+    let output = perftest(tool, FROM, TO, arguments, [&server, &client]);
     let line = output.lines().find(|line| line.trim_start().starts_with(row));
     let line = line.unwrap_or_else(|| panic!("{tool} printed no row of figures:\n{output}"));
     line.split_whitespace().map(|column| column.parse().unwrap_or(f64::NAN)).collect()

@@ -1,22 +1,12 @@
 //! A full sweep of latency and bandwidth, against a script of perftest runs over the same pairs in the same boot.
 
-use super::median;
 use super::row::{Asked, Row};
-use rdmascope_tests::guest::{Api, Endpoint, endpoints, pairs, run};
+use super::{median, perftest, while_paused};
+use rdmascope_tests::guest::{Api, Endpoint, endpoints, pairs};
 use std::time::Instant;
 
 /// Our sweeps; the median counts.
 const SWEEPS: usize = 7;
-
-/// Both ends of one perftest run, one after another as a script does: the client starts when the server listens.
-fn perftest(tool: &str, from: Endpoint, to: Endpoint, arguments: &str) -> String {
-    let (client, server, address) = (from.device(), to.device(), to.address());
-    run(&format!(
-        "{tool} -d {server} {arguments} > /dev/null 2>&1 & \
-         until ss -ltn 'sport = :18515' | grep -q LISTEN; do sleep 0.05; done; \
-         timeout 60 {tool} -d {client} {arguments} {address} && wait"
-    ))
-}
 
 pub(crate) fn rows(api: &Api) -> Vec<Row> {
     eprintln!("bench: {SWEEPS} full sweeps");
@@ -38,19 +28,22 @@ pub(crate) fn rows(api: &Api) -> Vec<Row> {
         );
     }
     eprintln!("bench: the same pairs with ib_write_lat and ib_write_bw, one after another");
-    let began = Instant::now();
-    for (from, to) in pairs(endpoints()) {
-        perftest("ib_write_lat", from, to, "-s 8 -n 1000");
-        perftest("ib_write_bw", from, to, "-s 65536 -n 100 -t 8");
-    }
-    let theirs = began.elapsed().as_secs_f64();
-    let (runs, shortest) = (2.0 * pairs(endpoints()).count() as f64, 5);
-    let began = Instant::now();
-    for _ in 0..shortest {
-        // Two messages: what is left is start-up, calibration of the clock and the exchange of addresses.
-        perftest("ib_write_lat", Endpoint(1), Endpoint(2), "-s 8 -n 5");
-    }
-    let overhead = began.elapsed().as_secs_f64() / f64::from(shortest) * runs;
+    let script = |tool, from, to, arguments| perftest(tool, from, to, arguments, ["", ""]);
+    let (theirs, overhead) = while_paused(api, || {
+        let began = Instant::now();
+        for (from, to) in pairs(endpoints()) {
+            script("ib_write_lat", from, to, "-s 8 -n 1000");
+            script("ib_write_bw", from, to, "-s 65536 -n 100 -t 8");
+        }
+        let theirs = began.elapsed().as_secs_f64();
+        let (runs, shortest) = (2.0 * pairs(endpoints()).count() as f64, 5);
+        let began = Instant::now();
+        for _ in 0..shortest {
+            // Five messages: what is left is start-up, calibration of the clock and the exchange of addresses.
+            script("ib_write_lat", Endpoint(1), Endpoint(2), "-s 8 -n 5");
+        }
+        (theirs, began.elapsed().as_secs_f64() / f64::from(shortest) * runs)
+    });
     let seconds = median(ours);
     vec![
         Row {
