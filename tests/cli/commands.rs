@@ -71,7 +71,11 @@ fn a_probe_shows_its_steps_and_ends_with_the_figures() {
     // Whether a port of this transport is idle is not known, and that counts as busy.
     let busy = cluster.run(&["probe", "n1", "n2", "--metric", "bandwidth"]);
     assert_eq!(busy.code, Some(1));
-    assert!(busy.out.contains("bandwidth  not probed: busy\n  next step: "), "{}", busy.out);
+    for part in
+        ["bandwidth  not probed: busy\n", "  cause:     A port of the pair carries traffic", "  next step: "]
+    {
+        assert!(busy.out.contains(part), "no {part} in {}", busy.out);
+    }
 }
 
 #[test]

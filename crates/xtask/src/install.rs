@@ -27,6 +27,8 @@ const fn package(name: &'static str, need: Need, reason: &'static str) -> Packag
 }
 
 const PACKAGES: &[Package] = &[
+    package("gcc", Need::Build, "links programs, and builds the tests' stand-in for the verbs library"),
+    package("libc6-dev", Need::Build, "what every program is linked with"),
     package("pkg-config", Need::Build, "finds the verbs library while building"),
     package("libibverbs-dev", Need::Build, "headers of the verbs library"),
     package("librdmacm-dev", Need::Build, "headers of the RDMA connection manager"),
