@@ -2,6 +2,7 @@
 
 mod cause;
 mod endpoint;
+mod exclusion;
 mod finding;
 mod gid;
 mod metric;
@@ -11,8 +12,9 @@ mod reading;
 mod result;
 mod time;
 
-pub use cause::{Cause, Exclusion, Failure, Side, Step};
+pub use cause::{Cause, Failure, Side, Step};
 pub use endpoint::{EndpointInfo, EndpointName, EndpointNameError, Fabric};
+pub use exclusion::Exclusion;
 pub use finding::{Finding, Status};
 pub use gid::{Gid, GidEntry, GidError, GidType};
 pub use metric::{Metric, UnknownMetric};
