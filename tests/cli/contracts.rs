@@ -58,6 +58,10 @@ fn prometheus_reads_what_a_running_coordinator_says() {
         assert!(seen.status.success(), "{path}: {}", String::from_utf8_lossy(&said));
     }
     let pairs = api.get("/metrics/pairs").unwrap().text;
+    assert!(
+        pairs.contains("method=\"tcp_half_rtt\"") && !pairs.contains("rc_half_rtt"),
+        "TCP passes for RDMA:\n{pairs}"
+    );
     let fresh = pairs
         .lines()
         .filter(|line| line.starts_with("rdmascope_pair_state{") && line.contains("state=\"fresh\""));

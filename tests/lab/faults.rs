@@ -73,6 +73,12 @@ fn all_fresh(api: &Api, metric: &str) -> Result<(), String> {
 
 /// Every cell of both metrics has as many samples as an operator's sweep takes, and figures in their order.
 fn plausible(api: &Api) -> Result<(), String> {
+    for (metric, method) in [("latency", "rc_half_rtt"), ("bandwidth", "rc_write")] {
+        let seen = api.json(&format!("/api/v1/matrix?metric={metric}"))?["method"].clone();
+        if seen != json!(method) {
+            return Err(format!("{metric} was measured by {seen}"));
+        }
+    }
     for (from, to) in pairs(endpoints()) {
         let latency = api.cell("latency", from, to)["figures"].clone();
         let figure = |name: &str| latency[name].as_u64().ok_or(format!("no {name} in {latency}"));

@@ -146,13 +146,13 @@ fn row<'a>(
             state: state_of(latency),
             p50_ns,
             p99_ns,
-            method: views::method(Metric::Latency),
+            method: views::method(state, Metric::Latency, source.1),
             clock: CLOCK,
         },
         bandwidth: PairBandwidth {
             state: state_of(&bandwidth),
             average_bps,
-            method: views::method(Metric::Bandwidth),
+            method: views::method(state, Metric::Bandwidth, source.1),
             clock: CLOCK,
         },
     }

@@ -8,17 +8,28 @@ use rdmascope_expose::api::{
 };
 use rdmascope_link::PauseFlags;
 use rdmascope_localise::{Cell, CellState, EndpointIndex, Measured, median};
-use rdmascope_model::{Metric, Now, Wall};
+use rdmascope_model::{Fabric, Metric, Now, Wall};
 
 /// Version of this program.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How a metric is measured, as the API names it.
-pub(crate) fn method(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Latency => "rc_half_rtt",
-        Metric::Bandwidth => "rc_write",
+/// How a metric is measured from an endpoint, as the API names it. Figures over TCP must never pass for RDMA.
+pub(crate) fn method(state: &Coordinator, metric: Metric, source: EndpointIndex) -> &'static str {
+    match (state.members().endpoint(source).map(|e| e.info.fabric), metric) {
+        // Known from an earlier run only: nobody has said since what it is.
+        (None, _) => "unknown",
+        (Some(Fabric::Tcp), Metric::Latency) => "tcp_half_rtt",
+        (Some(Fabric::Tcp), Metric::Bandwidth) => "tcp_stream",
+        (Some(_), Metric::Latency) => "rc_half_rtt",
+        (Some(_), Metric::Bandwidth) => "rc_write",
     }
+}
+
+/// The method of a whole matrix; `mixed` where it holds endpoints of several kinds.
+fn method_of_all(state: &Coordinator, metric: Metric) -> &'static str {
+    let mut methods = state.members().endpoints().map(|(index, _)| method(state, metric, index));
+    let first = methods.next().unwrap_or("unknown");
+    if methods.all(|method| method == first) { first } else { "mixed" }
 }
 
 /// All figures come from the host's clock so far.
@@ -221,7 +232,9 @@ fn cell<F>(
     let stale = cell.state(now.wall, state.fresh_for()) == CellState::Stale;
     match cell {
         Cell::Never => CellView::never(),
-        Cell::Failed { at, failure } => CellView::failed(&failure, method(metric), at, now.wall),
+        Cell::Failed { at, failure } => {
+            CellView::failed(&failure, method(state, metric, source), at, now.wall)
+        }
         Cell::Excluded { at, why } => CellView::excluded(why, Some(at), now.wall),
         Cell::Known { at, measured } => {
             let (Measured::Latency(_, delta) | Measured::Bandwidth(_, delta)) = &measured;
@@ -229,7 +242,8 @@ fn cell<F>(
             let ratio = ratio.map(|median| measured.headline() as f64 / median as f64);
             match figures(&measured) {
                 Some(figures) => {
-                    CellView::measured(figures, *delta, method(metric), stale, at, now.wall).with_ratio(ratio)
+                    CellView::measured(figures, *delta, method(state, metric, source), stale, at, now.wall)
+                        .with_ratio(ratio)
                 }
                 None => CellView::never(),
             }
@@ -271,7 +285,7 @@ pub(crate) fn with_matrix<T>(
         matrix.endpoints().map(|(name, index)| (name.to_string(), index)).unzip();
     let head = MatrixHead {
         metric,
-        method: method(metric),
+        method: method_of_all(state, metric),
         clock: CLOCK,
         revision: matrix.revision(),
         generated_at: now.wall,

@@ -28,7 +28,7 @@ pub struct MatrixView {
     pub metric: String,
     /// Unit of the values: `ns` or `bits_per_second`.
     pub unit: String,
-    /// How it was measured, such as `rc_half_rtt` or `rc_write`.
+    /// How it was measured: `rc_half_rtt`, `rc_write`, `tcp_half_rtt`, `tcp_stream`, or `mixed`.
     pub method: String,
     /// Which clock: `sw` (the host's) or `hw` (the adapter's).
     pub clock: String,

@@ -77,7 +77,7 @@ pub struct CellView<F> {
     pub measured_at: Option<String>,
     /// How long ago that was, seconds.
     pub age_seconds: Option<f64>,
-    /// How it was measured, such as `rc_half_rtt` or `rc_write`.
+    /// How it was measured: `rc_half_rtt`, `rc_write`, `tcp_half_rtt` or `tcp_stream`.
     pub method: Option<String>,
     /// Numbers; `null` unless the cell is fresh or stale.
     #[schema(schema_with = nullable::<F>)]
