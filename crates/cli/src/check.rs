@@ -1,10 +1,11 @@
 //! `rdmascope check`: judges this machine, or a captured one, without coordinator and agent.
 
 use crate::arguments::CheckFlags;
-use crate::failure::{Failure, code, in_one_line};
+use crate::failure::{Failure, code};
 use crate::output::{plain, print};
 use rdmascope_checks::Policy;
 use rdmascope_host::{Host, ask_verbs};
+use rdmascope_model::in_one_line;
 use rdmascope_model::{Finding, Snapshot, Status};
 use serde_json::json;
 use std::cmp::Reverse;

@@ -1,10 +1,11 @@
 //! Calls to the coordinator's API, and what to tell a person when one does not work.
 
 use crate::arguments::CoordinatorAt;
-use crate::failure::{Failure, code, in_one_line};
+use crate::failure::{Failure, code};
 use crate::output::plain;
 use rdmascope_config::{HostPort, Token};
 use rdmascope_expose::api::Problem;
+use rdmascope_model::in_one_line;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::PathBuf;

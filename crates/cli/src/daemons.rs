@@ -1,9 +1,10 @@
 //! `rdmascope coordinator` and `rdmascope agent`: settings from file and flags, a runtime, an orderly end on a signal.
 
 use crate::arguments::{AgentFlags, CoordinatorFlags, Transport};
-use crate::failure::{Failure, code, in_one_line};
+use crate::failure::{Failure, code};
 use crate::{config_check, logs};
 use rdmascope_config::{AgentConfig, Config, CoordinatorConfig, TransportKind};
+use rdmascope_model::in_one_line;
 use std::future::Future;
 use std::io::Write as _;
 use std::net::SocketAddr;

@@ -1,6 +1,5 @@
 //! What ends a command early: words for a person, and the exit code for a script.
 
-use std::error::Error;
 use std::io::Write as _;
 
 /// Exit codes that are not a judgement.
@@ -44,15 +43,4 @@ impl Failure {
         // Without a standard error there is nobody to tell.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
-}
-
-/// An error with everything behind it, in one line.
-pub(crate) fn in_one_line(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
 }

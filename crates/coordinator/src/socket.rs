@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use rdmascope_control::coordinator::ConnectionId;
 use rdmascope_link::{FRAME_BYTES_MAX, ToAgent, ToCoordinator};
-use std::error::Error;
+use rdmascope_model::in_one_line;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -74,7 +74,7 @@ async fn talk(
                     }
                     Err(error) => {
                         hub.own.frames_malformed.inc();
-                        let text = chain(&error);
+                        let text = in_one_line(&error);
                         warn!(connection = id.0, "an agent sent a {text}; its connection is closed");
                         let refusal = ToAgent::Refused { message: text.clone() };
                         let _ = socket.send(Message::Binary(refusal.encode().into())).await;
@@ -90,7 +90,7 @@ async fn talk(
                 Some(Ok(Message::Close(_))) | None => return "closed by the agent".to_owned(),
                 Some(Err(error)) => {
                     // Too long, or not WebSocket at all; a connection that just broke ends here too.
-                    return chain(&error);
+                    return in_one_line(&error);
                 }
             },
             () = &mut hello_deadline, if !introduced => {
@@ -106,15 +106,4 @@ async fn close(socket: &mut WebSocket, code: u16, why: &str) -> String {
     // The other side may be gone; then there is nobody to tell.
     let _ = socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
     why.to_owned()
-}
-
-/// An error with what is behind it, in one line.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
 }

@@ -1,9 +1,8 @@
 //! Asks a port's RDMA MTU through the verbs library, because sysfs does not have it.
 
 use crate::PortMtu;
-use rdmascope_model::Reading;
+use rdmascope_model::{Reading, in_one_line};
 use rdmascope_sys::{Device, Mtu, PortAttributes, Verbs};
-use std::error::Error;
 
 impl PortMtu {
     /// From a port query that was made anyway, by a program that keeps its devices open.
@@ -34,15 +33,4 @@ fn query(verbs: &Verbs, device: &str, port: u8) -> Result<PortMtu, String> {
         .ok_or_else(|| format!("the verbs library does not list {device}: no provider for it, or no access to its character device"))?;
     let context = found.open().map_err(|e| in_one_line(&e))?;
     context.query_port(port).map(|attributes| PortMtu::of(&attributes)).map_err(|e| in_one_line(&e))
-}
-
-fn in_one_line(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

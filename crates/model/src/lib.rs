@@ -11,6 +11,7 @@ mod port;
 mod reading;
 mod result;
 mod time;
+mod words;
 
 pub use cause::{Cause, Failure, Side, Step};
 pub use endpoint::{EndpointInfo, EndpointName, EndpointNameError, Fabric};
@@ -23,3 +24,4 @@ pub use port::{Device, LinkLayer, Netdev, PhysState, Port, PortState, Snapshot};
 pub use reading::Reading;
 pub use result::{BandwidthStats, CounterDelta, LatencyStats, Outcome};
 pub use time::{Mono, Now, Wall};
+pub use words::in_one_line;
