@@ -223,6 +223,15 @@ fn what_is_no_frame_costs_its_sender_the_connection_and_nobody_else_anything() {
     assert!(refusal.contains(&format!("the agent speaks {newer} to {}", newer + 2)), "{refusal}");
     assert!(refusal.contains("the coordinator 1 to 1"), "{refusal}");
 
+    // A frame that speaks before its hello is refused too, and each refusal is counted under its reason.
+    let (refusal, _) = refused(&cluster, Message::Binary(ToCoordinator::Results(Vec::new()).encode().into()));
+    assert!(refusal.is_some_and(|text| text.contains("hello")), "the first frame must be a hello");
+    let metrics = cluster.api().get("/metrics").expect("metrics").text;
+    for reason in ["version", "conduct"] {
+        let counted = format!("rdmascope_agents_refused_total{{reason=\"{reason}\"}} 1\n");
+        assert!(metrics.contains(&counted), "no {counted} in:\n{metrics}");
+    }
+
     cluster.wait_for_nodes(&["n1", "n2"]);
     for name in ["n1", "n2"] {
         let agent = cluster.agent(name);

@@ -18,15 +18,9 @@ fn verbs_on_real_devices_does_what_every_transport_must_do() {
             Role::Target => Endpoint(2),
         };
         let info = EndpointInfo {
-            name: endpoint.name().parse().expect("an endpoint name"),
-            fabric: Fabric::Roce,
             gid: Some(format!("::ffff:{}", endpoint.address()).parse().expect("a GID")),
             netdev: Some(endpoint.port()),
-            netdev_mtu: None,
-            active_mtu: None,
-            rate_bps: None,
-            unusable: None,
-            unusable_detail: String::new(),
+            ..EndpointInfo::bare(endpoint.name().parse().expect("an endpoint name"), Fabric::Roce)
         };
         (Box::new(Verbs::new(Arc::new(|_, _| None), waker.clone(), None, Path::new("/dev/infiniband"))), info)
     };

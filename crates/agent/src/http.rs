@@ -61,11 +61,7 @@ impl Shown {
             snapshot: now.machine.as_ref().map(|machine| &machine.snapshot),
             findings: now.machine.as_ref().map_or(&[], |machine| &machine.findings),
             retransmits: rdmascope_host::retransmits,
-            paused: match now.paused {
-                PauseFlags { all: true, .. } => PauseLevel::All,
-                PauseFlags { bandwidth: true, .. } => PauseLevel::Bandwidth,
-                PauseFlags { .. } => PauseLevel::None,
-            },
+            paused: PauseLevel::of(now.paused.all, now.paused.bandwidth),
             uplink_connected: now.connected,
         });
         drop(now);

@@ -47,15 +47,6 @@ pub(crate) fn own_address(coordinator: &HostPort) -> Option<IpAddr> {
 
 /// The one endpoint of a node that is probed over TCP.
 pub(crate) fn tcp_endpoint(node: &str, address: IpAddr) -> EndpointInfo {
-    EndpointInfo {
-        name: EndpointName { node: node.to_owned(), device: "tcp".to_owned(), port: 1 },
-        fabric: Fabric::Tcp,
-        gid: Some(address.into()),
-        netdev: None,
-        netdev_mtu: None,
-        active_mtu: None,
-        rate_bps: None,
-        unusable: None,
-        unusable_detail: String::new(),
-    }
+    let name = EndpointName { node: node.to_owned(), device: "tcp".to_owned(), port: 1 };
+    EndpointInfo { gid: Some(address.into()), ..EndpointInfo::bare(name, Fabric::Tcp) }
 }

@@ -2,7 +2,7 @@
 
 use prometheus::Registry;
 use rdmascope_config::Token;
-use rdmascope_control::coordinator::{Action, ConnectionId, Coordinator, Event, Probed, Settings};
+use rdmascope_control::coordinator::{Action, ConnectionId, Coordinator, Event, Probed, Refusal, Settings};
 use rdmascope_expose::metrics::CoordinatorOwn;
 use rdmascope_host::Clock;
 use rdmascope_link::ToCoordinator;
@@ -155,6 +155,8 @@ impl Hub {
                     inner.send(connection, Outgoing::Close);
                 }
                 Action::Probed(probed) => self.count(probed),
+                Action::Refused(Refusal::Version) => self.own.refused_version(),
+                Action::Refused(Refusal::Conduct) => self.own.refused_conduct(),
             }
         }
     }

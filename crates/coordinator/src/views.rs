@@ -48,11 +48,7 @@ pub(crate) fn shown(state: CellState) -> Shown {
 
 /// The API's word for pause flags.
 pub(crate) fn level(flags: PauseFlags) -> PauseLevel {
-    match flags {
-        PauseFlags { all: true, .. } => PauseLevel::All,
-        PauseFlags { bandwidth: true, .. } => PauseLevel::Bandwidth,
-        PauseFlags { .. } => PauseLevel::None,
-    }
+    PauseLevel::of(flags.all, flags.bandwidth)
 }
 
 pub(crate) fn status(state: &Coordinator, now: Now, insecure: bool) -> StatusView {

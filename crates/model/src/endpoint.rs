@@ -106,6 +106,24 @@ pub struct EndpointInfo {
     pub unusable_detail: String,
 }
 
+impl EndpointInfo {
+    /// An endpoint that can be probed and of which nothing else is known.
+    #[must_use]
+    pub fn bare(name: EndpointName, fabric: Fabric) -> Self {
+        Self {
+            name,
+            fabric,
+            gid: None,
+            netdev: None,
+            netdev_mtu: None,
+            active_mtu: None,
+            rate_bps: None,
+            unusable: None,
+            unusable_detail: String::new(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -300,14 +300,8 @@ impl Cluster {
 
 pub(crate) fn healthy(name: EndpointName) -> EndpointInfo {
     EndpointInfo {
-        name,
-        fabric: Kind::Simulated,
-        gid: None,
-        netdev: None,
-        netdev_mtu: None,
         active_mtu: Some(4_096),
         rate_bps: Some(RATE),
-        unusable: None,
-        unusable_detail: String::new(),
+        ..EndpointInfo::bare(name, Kind::Simulated)
     }
 }

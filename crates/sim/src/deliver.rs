@@ -176,7 +176,7 @@ impl Cluster {
                         self.coordinator.iter_mut().for_each(|c| c.handle(closed.clone(), now));
                     }
                 }
-                coordinator::Action::Probed(_) => {}
+                coordinator::Action::Probed(_) | coordinator::Action::Refused(_) => {}
             }
         }
         let wanted = self.coordinator.as_ref().and_then(Coordinator::next_wakeup);

@@ -31,17 +31,8 @@ impl Drive for Virtual {
 fn the_simulated_transport_does_what_every_transport_must_do() {
     let fabric = Fabric::new(3);
     let mut make = |role| -> (Box<dyn Transport>, EndpointInfo) {
-        let endpoint = EndpointInfo {
-            name: if role == Role::Source { "a/sim0/1" } else { "b/sim0/1" }.parse().unwrap(),
-            fabric: Kind::Simulated,
-            gid: None,
-            netdev: None,
-            netdev_mtu: None,
-            active_mtu: None,
-            rate_bps: None,
-            unusable: None,
-            unusable_detail: String::new(),
-        };
+        let name = if role == Role::Source { "a/sim0/1" } else { "b/sim0/1" }.parse().unwrap();
+        let endpoint = EndpointInfo::bare(name, Kind::Simulated);
         fabric.borrow_mut().plug(&endpoint.name, 100_000_000_000);
         (Box::new(SimTransport::new(&fabric)), endpoint)
     };

@@ -13,15 +13,9 @@ fn at(ms: u64) -> Now {
 
 fn endpoint(unusable: Option<Cause>) -> EndpointInfo {
     EndpointInfo {
-        name: "a/d/1".parse().unwrap(),
-        fabric: Fabric::Simulated,
-        gid: None,
-        netdev: None,
-        netdev_mtu: None,
-        active_mtu: None,
-        rate_bps: None,
         unusable,
         unusable_detail: "state DOWN".to_owned(),
+        ..EndpointInfo::bare("a/d/1".parse().unwrap(), Fabric::Simulated)
     }
 }
 

@@ -36,11 +36,7 @@ impl Coordinator {
         if self.work.operator_sweep_runs() {
             return Err(CommandError::Conflict("a sweep is running; wait for it to end".to_owned()));
         }
-        if self.paused.all {
-            return Err(CommandError::Conflict(
-                "probing is paused; `rdmascope resume` ends the pause".to_owned(),
-            ));
-        }
+        self.not_paused()?;
         let here = self.members.endpoints().filter(|(_, e)| e.gone_since.is_none());
         let endpoints: Vec<_> = here.map(|(index, _)| index).collect();
         if endpoints.len() < 2 {
@@ -70,11 +66,7 @@ impl Coordinator {
         if source == target {
             return Err(CommandError::Conflict("source and target are the same endpoint".to_owned()));
         }
-        if self.paused.all {
-            return Err(CommandError::Conflict(
-                "probing is paused; `rdmascope resume` ends the pause".to_owned(),
-            ));
-        }
+        self.not_paused()?;
         let urgency = if drained { Urgency::Drained } else { Urgency::Operator };
         let id = self.work.start_probe(source, target, metrics, urgency, now);
         let id =
@@ -82,6 +74,14 @@ impl Coordinator {
         self.changed = true;
         self.run(now);
         Ok(id)
+    }
+
+    fn not_paused(&self) -> Result<(), CommandError> {
+        if self.paused.all {
+            let text = "probing is paused; `rdmascope resume` ends the pause";
+            return Err(CommandError::Conflict(text.to_owned()));
+        }
+        Ok(())
     }
 
     /// Pauses or resumes; `nodes` = `None` means the whole cluster.

@@ -192,8 +192,8 @@ impl Coordinator {
     }
 
     fn start(&mut self, job: Job, connections: [ConnectionId; 2], now: Now) {
-        self.totals.leases += 1;
-        let id = LeaseId(self.totals.leases);
+        self.leases_given += 1;
+        let id = LeaseId(self.leases_given);
         let expires_in = settings::lease_time(&job.spec);
         let judge_at = now.mono.after(expires_in + REPORT_WITHIN);
         let machines = self.occupy(&job, id, now.mono);

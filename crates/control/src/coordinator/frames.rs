@@ -1,7 +1,7 @@
 //! What agents say, and what the coordinator makes of it; nothing in a frame is believed beyond its sender's own node.
 
 use super::lease::place;
-use super::{Action, ConnectionId, Coordinator, settings};
+use super::{Action, ConnectionId, Coordinator, Refusal, settings};
 use rdmascope_link::{Hello, ProbeResult, RelayPayload, ToAgent, ToCoordinator, negotiate};
 use rdmascope_localise::{EndpointIndex, Measured};
 use rdmascope_model::{Failure, LeaseId, Now, Outcome, Step};
@@ -15,7 +15,7 @@ impl Coordinator {
         }
         let Some(node) = self.members.node(connection).map(str::to_owned) else {
             let why = "the first frame must be a hello".to_owned();
-            self.refuse(connection, why);
+            self.refuse(connection, Refusal::Conduct, why);
             return;
         };
         self.members.heard(&node, now);
@@ -32,7 +32,7 @@ impl Coordinator {
                 self.changed = true;
                 let taken = self.members.inventory(&node, endpoints, findings, &mut self.matrix, now);
                 if let Err(why) = taken {
-                    self.refuse(connection, why);
+                    self.refuse(connection, Refusal::Conduct, why);
                     self.closed(connection);
                 }
             }
@@ -45,20 +45,20 @@ impl Coordinator {
         }
     }
 
-    fn refuse(&mut self, connection: ConnectionId, why: String) {
-        self.totals.refused += 1;
+    fn refuse(&mut self, connection: ConnectionId, reason: Refusal, why: String) {
+        self.outbox.push_back(Action::Refused(reason));
         self.outbox.push_back(Action::Send(connection, ToAgent::Refused { message: why.clone() }));
         self.outbox.push_back(Action::Close(connection, why));
     }
 
     fn hello(&mut self, connection: ConnectionId, hello: Hello, now: Now) {
         if self.members.node(connection).is_some() {
-            self.refuse(connection, "a second hello on the same connection".to_owned());
+            self.refuse(connection, Refusal::Conduct, "a second hello on the same connection".to_owned());
             return self.closed(connection);
         }
         let protocol = match negotiate(hello.protocol_min, hello.protocol_max) {
             Ok(protocol) => protocol,
-            Err(mismatch) => return self.refuse(connection, mismatch.to_string()),
+            Err(mismatch) => return self.refuse(connection, Refusal::Version, mismatch.to_string()),
         };
         let node = hello.node.clone();
         if let Some(old) = self.members.join(hello, connection, now) {

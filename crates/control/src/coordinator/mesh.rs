@@ -16,15 +16,9 @@ pub(super) struct MeshGrants {
     changed_at: Option<Mono>,
     renew_at: Option<Mono>,
     book: Vec<EndpointName>,
-    sent: u64,
 }
 
 impl MeshGrants {
-    /// Grants sent so far.
-    pub(super) fn sent(&self) -> u64 {
-        self.sent
-    }
-
     pub(super) fn next_deadline(&self) -> Option<Mono> {
         self.changed_at.map(|at| at.after(BOOK_SETTLES)).or(self.renew_at)
     }
@@ -46,7 +40,7 @@ impl MeshGrants {
         outbox: &mut VecDeque<Action>,
     ) {
         if pings_per_second == 0 {
-            *self = Self { sent: self.sent, ..Self::default() };
+            *self = Self::default();
             return;
         }
         if members.generation != self.generation {
@@ -75,7 +69,6 @@ impl MeshGrants {
                 expires_in: GRANT_FOR,
                 pings_per_second,
             };
-            self.sent += 1;
             outbox.push_back(Action::Send(connection, grant));
         }
     }

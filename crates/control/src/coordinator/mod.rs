@@ -50,6 +50,17 @@ pub enum Action {
     Close(ConnectionId, String),
     /// A probe ended: nothing to do but to count it.
     Probed(Probed),
+    /// An agent was refused: nothing to do but to count it.
+    Refused(Refusal),
+}
+
+/// Why an agent was refused; a wrong token is the shell's affair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No common protocol version.
+    Version,
+    /// Frames out of order, or that speak of what is not its own.
+    Conduct,
 }
 
 /// How one direction of a pair came out.
@@ -65,15 +76,6 @@ pub enum Probed {
     Excluded(Metric),
 }
 
-/// How often something happened since the start, for metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Leases given.
-    pub leases: u64,
-    /// Agents that were refused.
-    pub refused: u64,
-}
-
 /// A coordinator.
 #[derive(Debug)]
 pub struct Coordinator {
@@ -86,7 +88,8 @@ pub struct Coordinator {
     machines: Machines,
     mesh: MeshGrants,
     paused: PauseFlags,
-    totals: Totals,
+    /// Leases given so far: the number of the last one.
+    leases_given: u64,
     /// When the continuous sweep can go on, if time is all that it waits for.
     background_wakeup: Option<Mono>,
     /// Something happened that a waiting job may have waited for.
@@ -108,7 +111,7 @@ impl Coordinator {
             machines: Machines::default(),
             mesh: MeshGrants::default(),
             paused: PauseFlags::default(),
-            totals: Totals::default(),
+            leases_given: 0,
             background_wakeup: None,
             changed: false,
             outbox: VecDeque::new(),
@@ -180,22 +183,10 @@ impl Coordinator {
         self.paused
     }
 
-    /// Counts since the start.
-    #[must_use]
-    pub fn totals(&self) -> Totals {
-        self.totals
-    }
-
     /// Leases that run now.
     #[must_use]
     pub fn leases_running(&self) -> usize {
         self.leases.len()
-    }
-
-    /// Mesh grants sent since the start.
-    #[must_use]
-    pub fn grants_sent(&self) -> u64 {
-        self.mesh.sent()
     }
 
     /// In this time continuous sweeps cover all pairs; `None` when they are off.

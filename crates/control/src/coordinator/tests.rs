@@ -19,17 +19,7 @@ fn quiet() -> Settings {
 }
 
 fn endpoint(name: &str) -> EndpointInfo {
-    EndpointInfo {
-        name: name.parse().unwrap(),
-        fabric: Fabric::Simulated,
-        gid: None,
-        netdev: None,
-        netdev_mtu: None,
-        active_mtu: None,
-        rate_bps: None,
-        unusable: None,
-        unusable_detail: String::new(),
-    }
+    EndpointInfo::bare(name.parse().unwrap(), Fabric::Simulated)
 }
 
 fn hello(node: &str, machine: &str) -> Hello {
@@ -213,7 +203,7 @@ fn refusals(actions: &[Action], connection: u64) -> Vec<String> {
 fn closes(actions: &[Action]) -> Vec<u64> {
     let closed = actions.iter().filter_map(|action| match action {
         Action::Close(connection, _) => Some(connection.0),
-        Action::Send(..) | Action::Probed(_) => None,
+        Action::Send(..) | Action::Probed(_) | Action::Refused(_) => None,
     });
     closed.collect()
 }

@@ -135,6 +135,16 @@ impl PauseLevel {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::None, Self::Bandwidth, Self::All];
 
+    /// The widest of what is paused: every probe, or bandwidth probes.
+    #[must_use]
+    pub fn of(all: bool, bandwidth: bool) -> Self {
+        match (all, bandwidth) {
+            (true, _) => Self::All,
+            (false, true) => Self::Bandwidth,
+            (false, false) => Self::None,
+        }
+    }
+
     /// The word used on the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {

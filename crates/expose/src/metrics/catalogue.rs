@@ -198,7 +198,7 @@ catalogue! {
     AGENT_DROPPED = family(SELF, Scrape::Agent, Kind::Counter, "rdmascope_agent_results_dropped_total", &[],
         "Results thrown away because the queue to the coordinator was full.");
     AGENTS_REFUSED = family(SELF, Scrape::Coordinator, Kind::Counter, "rdmascope_agents_refused_total", &["reason"],
-        "Connections of agents that were refused: wrong token, unsupported version, a name that is taken.");
+        "Connections of agents that were refused: wrong token, unsupported version, or frames out of order or about another node (conduct).");
     FRAMES_MALFORMED = family(SELF, Scrape::Coordinator, Kind::Counter, "rdmascope_frames_malformed_total", &[],
         "Frames of agents that could not be understood; the connection is closed.");
 }

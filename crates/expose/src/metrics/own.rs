@@ -21,7 +21,7 @@ const LATENCY_BUCKETS: &[f64] = &[
 /// Shares of the signalling rate; 0.98 is the goodput ceiling at an RDMA MTU of 4096, 0.92 that at 1024.
 const RATIO_BUCKETS: &[f64] = &[0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.92, 0.95, 0.97, 0.98, 0.99];
 
-const REFUSALS: [&str; 3] = ["token", "version", "name"];
+const REFUSALS: [&str; 3] = ["token", "version", "conduct"];
 
 /// How a probe ended, as a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,9 +174,9 @@ impl CoordinatorOwn {
         self.refused.with_label_values(&["version"]).inc();
     }
 
-    /// An agent came with a name that is taken or cannot be.
-    pub fn refused_name(&self) {
-        self.refused.with_label_values(&["name"]).inc();
+    /// An agent's frames came out of order, or spoke of what is not its own.
+    pub fn refused_conduct(&self) {
+        self.refused.with_label_values(&["conduct"]).inc();
     }
 
     fn ended(&self, metric: Metric, outcome: ProbeOutcome) {

@@ -79,17 +79,7 @@ fn workers(script: &Arc<Script>) -> Workers<Fake> {
 
 fn prepare(workers: &mut Workers<Fake>, lease: u64, role: Role, spec: ProbeSpec, expires_in: Duration) {
     let name: EndpointName = "a/d/1".parse().unwrap();
-    let endpoint = EndpointInfo {
-        name: name.clone(),
-        fabric: Fabric::Simulated,
-        gid: None,
-        netdev: None,
-        netdev_mtu: None,
-        active_mtu: None,
-        rate_bps: None,
-        unusable: None,
-        unusable_detail: String::new(),
-    };
+    let endpoint = EndpointInfo::bare(name.clone(), Fabric::Simulated);
     let (lease, peer) = (LeaseId(lease), "b/d/1".parse().unwrap());
     let plan = ProbePlan { lease, role, local: name, peer, spec, urgency: Urgency::Operator, expires_in };
     workers.prepare(&plan, &endpoint, NOW);

@@ -18,15 +18,8 @@ pub(crate) const NOW: Mono = Mono(0);
 
 pub(crate) fn endpoint(name: &str) -> EndpointInfo {
     EndpointInfo {
-        name: name.parse().expect("a good name"),
-        fabric: Fabric::Tcp,
-        gid: None,
         netdev: Some("lo".to_owned()),
-        netdev_mtu: None,
-        active_mtu: None,
-        rate_bps: None,
-        unusable: None,
-        unusable_detail: String::new(),
+        ..EndpointInfo::bare(name.parse().expect("a good name"), Fabric::Tcp)
     }
 }
 

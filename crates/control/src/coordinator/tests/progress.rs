@@ -44,7 +44,7 @@ impl Chaos {
                     self.open.remove(&connection.0);
                     self.bench.handle(Event::Closed(connection));
                 }
-                Action::Send(..) | Action::Probed(_) => {}
+                Action::Send(..) | Action::Probed(_) | Action::Refused(_) => {}
             }
         }
         let (c, now) = (&self.bench.c, self.bench.now.mono);
