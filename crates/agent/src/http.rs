@@ -60,7 +60,7 @@ impl Shown {
             version: VERSION,
             snapshot: now.machine.as_ref().map(|machine| &machine.snapshot),
             findings: now.machine.as_ref().map_or(&[], |machine| &machine.findings),
-            retransmits: rdmascope_host::retransmits,
+            retransmits: rdmascope_checks::counters::retransmits,
             paused: PauseLevel::of(now.paused.all, now.paused.bandwidth),
             uplink_connected: now.connected,
         });

@@ -170,7 +170,7 @@ impl Watcher {
     /// Judges a reading and tells of it. `None` when nobody listens any more; so in the functions below.
     async fn read(&self, snapshot: Snapshot, seen: &mut Seen) -> Option<()> {
         let policy = Policy { devices: self.devices.clone(), ..Policy::default() };
-        let findings = rdmascope_checks::run(&snapshot, &policy);
+        let findings = rdmascope_checks::run(&rdmascope_checks::Look::first(&snapshot, &policy));
         let mut endpoints = rdmascope_host::endpoints(&snapshot, &self.node, &self.devices);
         if let Some(present) = &seen.present {
             endpoints.retain(|e| present.contains(&e.name.device));

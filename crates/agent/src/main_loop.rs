@@ -228,7 +228,7 @@ fn briefs(machine: &Machine) -> Vec<FindingBrief> {
     let mut worst: Vec<&Finding> = machine.findings.iter().filter(|f| f.status != Status::Ok).collect();
     worst.sort_by_key(|finding| std::cmp::Reverse(finding.status));
     let brief = |finding: &Finding| FindingBrief {
-        id: finding.id.to_owned(),
+        id: finding.id.clone().into_owned(),
         status: finding.status,
         subject: short(&finding.subject),
         summary: short(&finding.summary),

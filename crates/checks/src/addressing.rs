@@ -49,7 +49,8 @@ pub fn usable_gid<'a>(
     };
     let rank = |entry: &GidEntry| {
         let name = entry.netdev.value()?;
-        let place = netdevs.get(name)?.addresses.value()?.iter().position(|ip| *ip == entry.gid.ip())?;
+        let place =
+            netdevs.get(name)?.addresses.value()?.iter().position(|address| address.ip == entry.gid.ip())?;
         let stacked = port.netdev.value() != Some(name);
         Some((stacked, matches!(entry.gid.ip(), IpAddr::V6(_)), place))
     };
@@ -76,7 +77,7 @@ fn nothing_found(netdevs: &BTreeMap<String, Netdev>, port: &Port, gids: &[GidEnt
             NoGid::Missing(format!("{name} has no IP address"))
         }
         Some(Reading::Value(addresses)) => {
-            let list: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            let list: Vec<String> = addresses.iter().map(|address| address.ip.to_string()).collect();
             NoGid::Missing(format!(
                 "no RoCE v2 GID for an address of {name} that is not link-local ({name} has {})",
                 list.join(", ")

@@ -13,7 +13,7 @@ pub(crate) fn ports<'a>(
         .value()
         .into_iter()
         .flatten()
-        .filter(|device| policy.judges(&device.name))
+        .filter(|device| policy.judges(device))
         .flat_map(|device| device.ports.iter().map(move |port| (device, port)))
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn why<T>(reading: &Reading<T>) -> &str {
 /// Looked, and it is as it should be.
 pub(crate) fn ok(id: &'static str, subject: String, summary: String) -> Finding {
     Finding {
-        id,
+        id: id.into(),
         status: Status::Ok,
         subject,
         summary,
@@ -71,7 +71,7 @@ pub(crate) fn ok(id: &'static str, subject: String, summary: String) -> Finding 
 /// Could not look. `what` is what should have been read.
 pub(crate) fn unknown(id: &'static str, subject: String, what: &str, why: &str) -> Finding {
     Finding {
-        id,
+        id: id.into(),
         status: Status::Unknown,
         subject,
         summary: format!("{what} could not be read: {why}"),

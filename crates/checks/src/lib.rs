@@ -4,20 +4,27 @@
 //! not be taken gives `unknown` with its reason, never ok.
 
 mod addressing;
+mod check;
 mod checks;
+pub mod counters;
 mod finding;
+pub mod limits;
+pub mod manifest;
+mod past;
 mod policy;
 
 pub use addressing::{NoGid, is_iwarp, usable_gid};
-pub use checks::{ALL, Check};
+pub use check::{Check, Look, Settles};
+pub use checks::ALL;
+pub use past::{Past, Rise, Source};
 pub use policy::Policy;
 
-use rdmascope_model::{Finding, Snapshot, Status};
+use rdmascope_model::{Finding, Status};
 
 /// Every finding, in the order of [`ALL`]: link layer first, then addresses and sizes.
 #[must_use]
-pub fn run(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
-    ALL.iter().flat_map(|check| (check.judge)(snapshot, policy)).collect()
+pub fn run(look: &Look<'_>) -> Vec<Finding> {
+    ALL.iter().flat_map(|check| (check.judge)(look)).collect()
 }
 
 /// The worst status; `Unknown` when nothing was judged at all.
@@ -55,7 +62,7 @@ mod tests {
     fn every_check_uses_its_own_id() {
         let machine = rdmascope_fixtures::snapshot::roce(2);
         for check in ALL {
-            let findings = (check.judge)(&machine, &Policy::default());
+            let findings = (check.judge)(&Look::first(&machine, &Policy::default()));
             assert!(!findings.is_empty(), "{} says nothing of a healthy machine", check.id);
             assert!(findings.iter().all(|f| f.id == check.id), "{}", check.id);
         }
@@ -64,7 +71,7 @@ mod tests {
     #[test]
     fn fail_is_worst_and_silence_is_not_health() {
         let machine = rdmascope_fixtures::snapshot::roce(1);
-        let mut findings = run(&machine, &Policy::default());
+        let mut findings = run(&Look::first(&machine, &Policy::default()));
         assert_eq!(exit_code(worst(&findings)), 0);
         findings[0].status = Status::Warn;
         assert_eq!(exit_code(worst(&findings)), 1);

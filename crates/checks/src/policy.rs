@@ -1,27 +1,41 @@
-//! What is expected of a machine where nobody has said otherwise; every number with its reason.
+//! What is expected of a machine: which devices, the numbers, and what operators pinned.
+
+use crate::limits::{Limit, Limits};
+use crate::manifest::{Manifest, PortRole};
+use rdmascope_model::Device;
 
 /// Expectations that the checks judge by.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
     /// Devices that are judged; each must be there. Empty: all that the kernel lists.
     pub devices: Vec<String>,
-    /// MTU of a network device that carries RoCE, bytes. 9000 is what operators set for jumbo frames; clouds use other values
-    /// (4220, 8896), so it is a matter of policy and not of health.
-    pub netdev_mtu: u32,
-    /// RDMA MTU, bytes. 4096 is the largest there is, and every current adapter does it; at 1024 the headers take 5 % of the line
-    /// rate more.
-    pub rdma_mtu: u32,
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self { devices: Vec::new(), netdev_mtu: 9000, rdma_mtu: 4096 }
-    }
+    /// The numbers.
+    pub limits: Limits,
+    /// What operators expect of each port.
+    pub manifest: Manifest,
+    /// Names of processes that should use RDMA; `*` stands for any letters. One that holds no queue pair is a finding.
+    pub workloads: Vec<String>,
+    /// We judge from inside a workload's container: what only the host's namespaces show is not asked for.
+    pub in_container: bool,
 }
 
 impl Policy {
+    /// A number.
+    #[must_use]
+    pub fn limit(&self, limit: &Limit) -> f64 {
+        self.limits.get(limit)
+    }
+
+    /// A number that is whole, such as a size in bytes.
+    #[must_use]
+    pub fn whole(&self, limit: &Limit) -> u32 {
+        // Limits are zero or more; a float beyond the range becomes its end.
+        self.limit(limit) as u32
+    }
+
     /// Whether a device is judged.
-    pub(crate) fn judges(&self, device: &str) -> bool {
-        self.devices.is_empty() || self.devices.iter().any(|name| name == device)
+    pub(crate) fn judges(&self, device: &Device) -> bool {
+        let named = self.devices.is_empty() || self.devices.contains(&device.name);
+        named && self.manifest.of(device, None).role != Some(PortRole::Ignore)
     }
 }

@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 pub(crate) fn run(flags: &CheckFlags) -> Result<u8, Failure> {
     let snapshot = read(flags)?;
     let policy = Policy { devices: flags.devices.clone(), ..Policy::default() };
-    let mut findings = rdmascope_checks::run(&snapshot, &policy);
+    let mut findings = rdmascope_checks::run(&rdmascope_checks::Look::first(&snapshot, &policy));
     // Stable: within a status the order of the checks stays, link layer first.
     findings.sort_by_key(|finding| Reverse(finding.status));
     let worst = rdmascope_checks::worst(&findings);
@@ -98,7 +98,7 @@ mod tests {
 
     fn finding(status: Status) -> Finding {
         Finding {
-            id: "port-state",
+            id: "port-state".into(),
             status,
             subject: "mlx5_0/1".to_owned(),
             summary: "the port is DOWN".to_owned(),

@@ -18,7 +18,6 @@ mod tree;
 mod verbs;
 
 pub use clock::Clock;
-pub use counters::{CATALOGUE, CounterRow, Meaning, moved, retransmits, sum};
 pub use endpoints::endpoints;
 pub use identity::{boot_id, host_name};
 pub use idle::{IdleGate, IdleState};

@@ -2,9 +2,8 @@
 
 use crate::parse;
 use crate::tree::Tree;
-use rdmascope_model::{Netdev, Reading};
+use rdmascope_model::{Address, Netdev, Reading};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 const CLASS: &str = "sys/class/net";
 
@@ -49,10 +48,11 @@ fn one(tree: &Tree, name: &str) -> Netdev {
         tx_bytes: tree.parsed(&format!("{base}/statistics/tx_bytes"), parse::number),
         rx_bytes: tree.parsed(&format!("{base}/statistics/rx_bytes"), parse::number),
         addresses: addresses(tree, name),
+        ..Netdev::unread(crate::rdma::NOT_YET)
     }
 }
 
-fn addresses(tree: &Tree, name: &str) -> Reading<Vec<IpAddr>> {
+fn addresses(tree: &Tree, name: &str) -> Reading<Vec<Address>> {
     let path = format!("rdmascope/netdev/{name}/addresses");
     let read = |text: &str| {
         text.lines()

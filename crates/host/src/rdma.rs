@@ -5,6 +5,9 @@ use crate::tree::Tree;
 use rdmascope_model::{Device, Gid, GidEntry, Port, Reading};
 use std::collections::BTreeMap;
 
+/// For what no reader has been written for.
+pub(crate) const NOT_YET: &str = "this is not read yet";
+
 /// Where the kernel lists RDMA devices.
 pub(crate) const CLASS: &str = "sys/class/infiniband";
 
@@ -76,39 +79,12 @@ pub(crate) fn device(tree: &Tree, name: &str, mtu_of: &dyn Fn(&str, u8) -> PortM
             Reading::Failed(why) => Reading::Failed(why),
         },
         uverbs: uverbs_of(tree, name),
+        function: Reading::failed(NOT_YET),
+        card: tree.parsed(&format!("{base}/hca_type"), parse::plain),
+        system_guid: tree.parsed(&format!("{base}/sys_image_guid"), parse::guid),
+        devlink: Reading::failed(NOT_YET),
+        nodes: Vec::new(),
         ports: port_numbers(tree, &base).into_iter().map(|n| port(tree, name, n, mtu_of)).collect(),
-    }
-}
-
-/// A device that could not be looked at within its deadline: everything about it is unread for the same reason.
-pub(crate) fn unread_device(name: &str, why: &str) -> Device {
-    fn failed<T>(why: &str) -> Reading<T> {
-        Reading::Failed(why.to_owned())
-    }
-    Device {
-        name: name.to_owned(),
-        node_guid: failed(why),
-        firmware: failed(why),
-        node_type: failed(why),
-        board: failed(why),
-        driver: failed(why),
-        pci_address: failed(why),
-        numa_node: failed(why),
-        uverbs: failed(why),
-        ports: vec![Port {
-            number: 1,
-            state: failed(why),
-            phys_state: failed(why),
-            link_layer: failed(why),
-            rate_bps: failed(why),
-            lid: failed(why),
-            gids: failed(why),
-            gids_unread: Vec::new(),
-            active_mtu: failed(why),
-            max_mtu: failed(why),
-            netdev: failed(why),
-            counters: BTreeMap::from([("hw_counters/".to_owned(), failed(why))]),
-        }],
     }
 }
 
@@ -170,6 +146,8 @@ fn port(tree: &Tree, device: &str, number: u8, mtu_of: &dyn Fn(&str, u8) -> Port
         phys_state: tree.parsed(&format!("{base}/phys_state"), parse::phys_state),
         link_layer: tree.parsed(&format!("{base}/link_layer"), parse::link_layer),
         rate_bps: tree.parsed(&format!("{base}/rate"), parse::rate),
+        sm_lid: Reading::failed(NOT_YET),
+        pkeys: Reading::failed(NOT_YET),
         lid: tree.parsed(&format!("{base}/lid"), parse::hex_u16),
         active_mtu: mtu.active,
         max_mtu: mtu.max,

@@ -6,10 +6,9 @@ use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, State};
-use rdmascope_model::{Netdev, Reading};
+use rdmascope_model::{Address, Netdev, Reading};
 use rtnetlink::MulticastGroup;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -48,7 +47,7 @@ fn joined(
     links: Vec<LinkMessage>,
     addresses: Result<Vec<AddressMessage>, String>,
 ) -> BTreeMap<String, Netdev> {
-    let mut by_index: BTreeMap<u32, Vec<IpAddr>> = BTreeMap::new();
+    let mut by_index: BTreeMap<u32, Vec<Address>> = BTreeMap::new();
     for message in addresses.iter().flatten() {
         if let Some(ip) = address_of(message) {
             by_index.entry(message.header.index).or_default().push(ip);
@@ -70,7 +69,7 @@ fn joined(
 
 /// The address of the device itself. On a point-to-point link `IFA_ADDRESS` is the peer's and `IFA_LOCAL` ours. An address whose
 /// duplicate detection failed or is not over cannot be used.
-fn address_of(message: &AddressMessage) -> Option<IpAddr> {
+fn address_of(message: &AddressMessage) -> Option<Address> {
     let unusable = AddressHeaderFlags::Dadfailed | AddressHeaderFlags::Tentative;
     let optimistic = message.header.flags.contains(AddressHeaderFlags::Optimistic);
     if message.header.flags.intersects(unusable) && !optimistic {
@@ -80,12 +79,13 @@ fn address_of(message: &AddressMessage) -> Option<IpAddr> {
         AddressAttribute::Local(ip) => Some(*ip),
         _ => None,
     });
-    local.or_else(|| {
+    let ip = local.or_else(|| {
         message.attributes.iter().find_map(|a| match a {
             AddressAttribute::Address(ip) => Some(*ip),
             _ => None,
         })
-    })
+    })?;
+    Some(Address { ip, prefix: message.header.prefix_len })
 }
 
 fn name_of(link: &LinkMessage) -> Option<String> {
@@ -95,7 +95,7 @@ fn name_of(link: &LinkMessage) -> Option<String> {
     })
 }
 
-fn netdev(link: &LinkMessage, addresses: Reading<Vec<IpAddr>>) -> Netdev {
+fn netdev(link: &LinkMessage, addresses: Reading<Vec<Address>>) -> Netdev {
     let mut netdev = Netdev {
         index: Reading::Value(link.header.index),
         mtu: Reading::Absent,
@@ -106,6 +106,7 @@ fn netdev(link: &LinkMessage, addresses: Reading<Vec<IpAddr>>) -> Netdev {
         tx_bytes: Reading::Absent,
         rx_bytes: Reading::Absent,
         addresses,
+        ..Netdev::unread(crate::rdma::NOT_YET)
     };
     for attribute in &link.attributes {
         match attribute {

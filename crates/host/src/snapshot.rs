@@ -3,7 +3,7 @@
 use crate::rdma::{self, PortMtu};
 use crate::tree::Tree;
 use crate::{Clock, netdev, parse, rtnl};
-use rdmascope_model::{Device, Netdev, PortState, Reading, Snapshot};
+use rdmascope_model::{Device, Netdev, PortState, Reading, Routing, Snapshot, System};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -121,7 +121,15 @@ impl Host {
             Reading::Absent => Reading::Absent,
             Reading::Failed(why) => Reading::Failed(why),
         };
-        Snapshot { taken_at, devices, netdevs: self.netdevs().await }
+        Snapshot {
+            taken_at,
+            devices,
+            netdevs: self.netdevs().await,
+            routing: Routing::unread(rdma::NOT_YET),
+            pci: Reading::failed(rdma::NOT_YET),
+            system: System::unread(rdma::NOT_YET),
+            workloads: Reading::failed(rdma::NOT_YET),
+        }
     }
 
     /// Starts the reading of one device, unless an earlier one is still stuck.
@@ -147,14 +155,14 @@ type DeviceRead = tokio::task::JoinHandle<Device>;
 
 async fn finish_device(name: &str, read: Option<DeviceRead>, deadline: tokio::time::Instant) -> Device {
     let Some(read) = read else {
-        return rdma::unread_device(name, "an earlier reading of this device is still stuck in the kernel");
+        return Device::unread(name, "an earlier reading of this device is still stuck in the kernel");
     };
     match tokio::time::timeout_at(deadline, read).await {
         Ok(Ok(device)) => device,
-        Ok(Err(_)) => rdma::unread_device(name, "the thread that read this device ended early"),
+        Ok(Err(_)) => Device::unread(name, "the thread that read this device ended early"),
         Err(_) => {
             let seconds = DEVICE_DEADLINE.as_secs();
-            rdma::unread_device(name, &format!("reading this device took longer than {seconds} s"))
+            Device::unread(name, &format!("reading this device took longer than {seconds} s"))
         }
     }
 }

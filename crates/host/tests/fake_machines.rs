@@ -1,6 +1,6 @@
 //! What the readers make of whole machines, and what the checks say of them.
 
-use rdmascope_checks::{Policy, run, worst};
+use rdmascope_checks::{Look, Policy, run, worst};
 use rdmascope_fixtures::{FakeHost, Folder};
 use rdmascope_host::{Host, HostError, PortMtu, Traffic, endpoints};
 use rdmascope_model::{Cause, Finding, LinkLayer, PhysState, PortState, Reading, Snapshot, Status};
@@ -16,7 +16,7 @@ fn read(host: &Host) -> Snapshot {
 }
 
 fn judged(fake: &FakeHost) -> Vec<Finding> {
-    run(&read(&host(fake)), &Policy::default())
+    run(&Look::first(&read(&host(fake)), &Policy::default()))
 }
 
 /// Findings that are not ok, as `id status subject`.
@@ -59,7 +59,7 @@ fn a_connectx_machine_is_read_as_the_kernel_shows_it() {
     let netdev = &seen.netdevs.value().unwrap()["eth1"];
     assert_eq!((&netdev.mtu, &netdev.index), (&Reading::Value(9000), &Reading::Value(3)));
     assert_eq!((&netdev.admin_up, &netdev.carrier), (&Reading::Value(true), &Reading::Value(true)));
-    assert_eq!(netdev.addresses.value().unwrap()[0].to_string(), "192.0.2.2");
+    assert_eq!(netdev.addresses.value().unwrap()[0].to_string(), "192.0.2.2/24");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn no_device_and_no_sysfs_are_two_different_findings() {
     complaints(&judged(&fake), &["device-present fail machine"]);
     let empty = Folder::new();
     let host = Host::new(empty.path().to_owned()).unwrap();
-    let findings = run(&read(&host), &Policy::default());
+    let findings = run(&Look::first(&read(&host), &Policy::default()));
     complaints(&findings, &["device-present unknown machine"]);
     let missing = Host::new(empty.path().join("typo")).unwrap_err();
     assert!(matches!(missing, HostError::Root { .. }) && missing.to_string().contains("typo"));

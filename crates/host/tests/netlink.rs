@@ -99,7 +99,8 @@ fn devices_are_read_as_the_kernel_has_them() {
         ip("addr add 198.51.100.1 peer 198.51.100.2 dev va");
         let up = until("va", |n| n.carrier == Reading::Value(true)).await;
         assert_eq!((&up.mtu, &up.admin_up), (&Reading::Value(9000), &Reading::Value(true)));
-        let addresses: Vec<String> = up.addresses.value().unwrap().iter().map(ToString::to_string).collect();
+        let addresses: Vec<String> =
+            up.addresses.value().unwrap().iter().map(|address| address.ip.to_string()).collect();
         assert!(
             addresses.starts_with(&["192.0.2.1".to_owned()]),
             "the primary address is first: {addresses:?}"

@@ -158,6 +158,9 @@ fn a_lost_counter_folder_is_no_healthy_port() {
     let seen = read(&host);
     let devices = seen.devices.value().unwrap();
     assert!(matches!(devices[0].ports[0].counters.get("hw_counters/"), Some(Reading::Failed(_))));
-    assert!(matches!(rdmascope_host::retransmits(&devices[0].ports[0].counters), Reading::Failed(_)));
-    assert_eq!(rdmascope_host::retransmits(&devices[1].ports[0].counters), Reading::Value(231));
+    assert!(matches!(
+        rdmascope_checks::counters::retransmits(&devices[0].ports[0].counters),
+        Reading::Failed(_)
+    ));
+    assert_eq!(rdmascope_checks::counters::retransmits(&devices[1].ports[0].counters), Reading::Value(231));
 }

@@ -1,5 +1,7 @@
 //! A judgement about the machine, with its evidence and the next step.
 
+use std::borrow::Cow;
+
 /// How bad it is. `Unknown` (could not look) stands between `Fail` and `Warn`: not seeing is worse than a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
@@ -32,8 +34,8 @@ impl Status {
 /// One judgement about one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Stable kebab-case id of the check.
-    pub id: &'static str,
+    /// Stable kebab-case id of the check, or of the kernel-log rule.
+    pub id: Cow<'static, str>,
     /// How bad it is.
     pub status: Status,
     /// What it is about, such as `mlx5_0/1` or `netdev eth2`.

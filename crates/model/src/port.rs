@@ -1,18 +1,7 @@
 //! A machine's RDMA devices and ports as they were read at one instant.
 
-use crate::{GidEntry, Reading, Wall};
+use crate::{Devlink, GidEntry, Reading};
 use std::collections::BTreeMap;
-
-/// All that was read of a machine at one instant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    /// When the reading began.
-    pub taken_at: Wall,
-    /// The list of RDMA devices; `Absent` where the kernel has no RDMA subsystem.
-    pub devices: Reading<Vec<Device>>,
-    /// Network devices by name, as rtnetlink lists them.
-    pub netdevs: Reading<BTreeMap<String, Netdev>>,
-}
 
 /// One RDMA device (`/sys/class/infiniband/NAME`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +24,16 @@ pub struct Device {
     pub numa_node: Reading<u32>,
     /// Its character device under `/dev/infiniband`, such as `uverbs0`.
     pub uverbs: Reading<String>,
+    /// What kind of function it is: not every one is meant to carry traffic.
+    pub function: Reading<Function>,
+    /// Card type as the driver prints it (`hca_type`), such as `MT4129`.
+    pub card: Reading<String>,
+    /// GUID of the whole card: functions that share it are one piece of hardware.
+    pub system_guid: Reading<String>,
+    /// What devlink tells of the function underneath; `Absent` where the driver has none.
+    pub devlink: Reading<Devlink>,
+    /// Its nodes in `/dev/infiniband`, that are there or should be.
+    pub nodes: Vec<DeviceNode>,
     /// Every port, also those that are down.
     pub ports: Vec<Port>,
 }
@@ -54,6 +53,10 @@ pub struct Port {
     pub rate_bps: Reading<u64>,
     /// Local identifier given by the subnet manager; 0 on RoCE.
     pub lid: Reading<u16>,
+    /// LID of the subnet manager; 0 on RoCE, and where none has come by.
+    pub sm_lid: Reading<u16>,
+    /// The used entries of the P_Key table (those that are not 0), in their order.
+    pub pkeys: Reading<Vec<u16>>,
     /// The used slots of the GID table.
     pub gids: Reading<Vec<GidEntry>>,
     /// Slots of the GID table that could not be read, in words: with one of them, a missing GID is not known to be missing.
@@ -67,6 +70,37 @@ pub struct Port {
     /// `counters/` and `hw_counters/`, by file name, as the kernel counts them. A folder that cannot be listed is one failed
     /// reading under its own name with a slash, such as `hw_counters/`; one that is not there leaves no trace.
     pub counters: BTreeMap<String, Reading<u64>>,
+}
+
+/// What an RDMA device is, seen from PCI and devlink.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// A physical function: the card itself.
+    Physical,
+    /// A virtual function (SR-IOV).
+    Virtual {
+        /// PCI address of its physical function; absent inside a virtual machine.
+        of: Reading<String>,
+    },
+    /// Stands on a DPU or host for the port of another function (switchdev mode); its own state says nothing about a cable.
+    Representor,
+    /// A function of a BlueField or a switch-managing card that serves management alone.
+    Management,
+    /// No hardware: Soft-RoCE, Soft-iWARP.
+    Software,
+}
+
+/// One character device of an RDMA device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceNode {
+    /// Such as `uverbs0`, `umad0`, `issm0`.
+    pub name: String,
+    /// Port that it belongs to; `None` for `uverbs`.
+    pub port: Option<u8>,
+    /// File mode of `/dev/infiniband/NAME` (permission bits only); `Absent` where there is no such file.
+    pub mode: Reading<u32>,
+    /// Whether it can be opened by this process: an empty value, or the reason. Only `uverbs` nodes are tried.
+    pub open: Reading<()>,
 }
 
 /// Logical port state (`include/uapi/rdma/ib_user_verbs.h`, `enum ib_port_state`).
@@ -162,25 +196,49 @@ impl LinkLayer {
     }
 }
 
-/// A network device, as rtnetlink shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Netdev {
-    /// Kernel index.
-    pub index: Reading<u32>,
-    /// MTU in bytes.
-    pub mtu: Reading<u32>,
-    /// Operational state word of RFC 2863, such as `up` or `lowerlayerdown`.
-    pub oper_state: Reading<String>,
-    /// Administratively up (IFF_UP).
-    pub admin_up: Reading<bool>,
-    /// Carrier present while up (IFF_LOWER_UP).
-    pub carrier: Reading<bool>,
-    /// How often the carrier changed since the device was made.
-    pub carrier_changes: Reading<u32>,
-    /// Bytes sent since the device was made.
-    pub tx_bytes: Reading<u64>,
-    /// Bytes received since the device was made.
-    pub rx_bytes: Reading<u64>,
-    /// Its IP addresses, the primary one of each family first, as the kernel lists them.
-    pub addresses: Reading<Vec<std::net::IpAddr>>,
+impl Device {
+    /// A device of which nothing could be read, for one reason; with one port, so that what is asked of ports finds the reason too.
+    #[must_use]
+    pub fn unread(name: &str, why: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            node_guid: Reading::failed(why),
+            firmware: Reading::failed(why),
+            node_type: Reading::failed(why),
+            board: Reading::failed(why),
+            driver: Reading::failed(why),
+            pci_address: Reading::failed(why),
+            numa_node: Reading::failed(why),
+            uverbs: Reading::failed(why),
+            function: Reading::failed(why),
+            card: Reading::failed(why),
+            system_guid: Reading::failed(why),
+            devlink: Reading::failed(why),
+            nodes: Vec::new(),
+            ports: vec![Port::unread(1, why)],
+        }
+    }
+}
+
+impl Port {
+    /// A port of which nothing could be read, for one reason.
+    #[must_use]
+    pub fn unread(number: u8, why: &str) -> Self {
+        Self {
+            number,
+            state: Reading::failed(why),
+            phys_state: Reading::failed(why),
+            link_layer: Reading::failed(why),
+            rate_bps: Reading::failed(why),
+            lid: Reading::failed(why),
+            sm_lid: Reading::failed(why),
+            pkeys: Reading::failed(why),
+            gids: Reading::failed(why),
+            gids_unread: Vec::new(),
+            active_mtu: Reading::failed(why),
+            max_mtu: Reading::failed(why),
+            netdev: Reading::failed(why),
+            counters: BTreeMap::from([("hw_counters/".to_owned(), Reading::failed(why))]),
+        }
+    }
 }

@@ -12,6 +12,12 @@ pub enum Reading<T> {
 }
 
 impl<T> Reading<T> {
+    /// It could not be read; `why` says what was tried and what went wrong.
+    #[must_use]
+    pub fn failed(why: &str) -> Self {
+        Self::Failed(why.to_owned())
+    }
+
     /// The value, where there is one.
     pub fn value(&self) -> Option<&T> {
         match self {

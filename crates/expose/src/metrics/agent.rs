@@ -226,7 +226,7 @@ fn about_traffic(text: &mut Text, ports: &[Row<'_>], input: &AgentInput<'_>) {
 fn about_checks(text: &mut Text, input: &AgentInput<'_>) {
     let mut worst: BTreeMap<&str, Status> = BTreeMap::new();
     for finding in input.findings {
-        let status = worst.entry(finding.id).or_insert(finding.status);
+        let status = worst.entry(finding.id.as_ref()).or_insert(finding.status);
         *status = finding.status.max(*status);
     }
     text.family(&CHECK_STATUS, |out| {

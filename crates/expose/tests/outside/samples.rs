@@ -10,7 +10,7 @@ use rdmascope_expose::metrics::{
 };
 use rdmascope_model::{
     Cause, Device, EndpointName, Finding, GidEntry, GidType, LinkLayer, Metric, Netdev, PhysState, Port,
-    PortState, Reading, Snapshot, Status, Wall,
+    PortState, Reading, Routing, Snapshot, Status, System, Wall,
 };
 
 /// Every counter file that any driver gives.
@@ -67,6 +67,8 @@ pub(crate) fn port() -> Port {
         active_mtu: Reading::Value(4096),
         max_mtu: Reading::Value(4096),
         netdev: word("eth1"),
+        sm_lid: Reading::Value(0),
+        pkeys: Reading::Value(vec![0xffff]),
         counters: FILES.iter().map(|file| ((*file).to_owned(), Reading::Value(7))).collect(),
     }
 }
@@ -82,7 +84,8 @@ pub(crate) fn snapshot(ports: Vec<Port>) -> Snapshot {
         carrier_changes: Reading::Value(3),
         tx_bytes: Reading::Value(1),
         rx_bytes: Reading::Value(1),
-        addresses: Reading::Value(vec!["10.0.0.1".parse().unwrap()]),
+        addresses: Reading::Value(vec!["10.0.0.1/24".parse().unwrap()]),
+        ..Netdev::unread("not part of this sample")
     };
     Snapshot {
         taken_at: Wall(1_796_000_000_500),
@@ -97,8 +100,13 @@ pub(crate) fn snapshot(ports: Vec<Port>) -> Snapshot {
             numa_node: Reading::Value(0),
             uverbs: word("uverbs0"),
             ports,
+            ..Device::unread("mlx5_0", "not part of this sample")
         }]),
         netdevs: Reading::Value(BTreeMap::from([("eth1".to_owned(), netdev)])),
+        routing: Routing::unread("not part of this sample"),
+        pci: Reading::Absent,
+        system: System::unread("not part of this sample"),
+        workloads: Reading::Value(Vec::new()),
     }
 }
 
@@ -110,7 +118,7 @@ pub(crate) fn retransmits(counters: &BTreeMap<String, Reading<u64>>) -> Reading<
 /// One result of a check.
 pub(crate) fn finding(id: &'static str, status: Status) -> Finding {
     Finding {
-        id,
+        id: id.into(),
         status,
         subject: "mlx5_0/1".to_owned(),
         summary: "Seen.".to_owned(),

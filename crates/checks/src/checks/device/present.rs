@@ -1,12 +1,31 @@
 //! Is there any RDMA device at all, and is every device there that the operator named?
 
-use crate::Policy;
+use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use rdmascope_model::{Finding, Reading, Snapshot, Status};
+use rdmascope_model::{Finding, Reading, Status};
 
-pub(crate) const ID: &str = "device-present";
+const ID: &str = "device-present";
 
-pub(crate) fn judge(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
+pub(crate) const CHECK: Check = Check {
+    id: ID,
+    question: "Is there any RDMA device, and is every device there that the operator named?",
+    meaning: "Without its device a node cannot take part in any RDMA job; with one missing, jobs lose a rail or fall back to TCP.",
+    causes: &[
+        "the RDMA driver is not loaded or failed",
+        "RoCE is switched off on the adapter (devlink enable_roce)",
+        "the adapter dropped off the PCI bus",
+        "the device has another name since the last start",
+    ],
+    next_steps: &[
+        "See what is there: `rdma dev`, `lspci -nn | grep -Ei \"infiniband|ethernet\"`.",
+        "See what is loaded and what failed: `lsmod | grep -E \"mlx5_ib|irdma|bnxt_re\"`, `dmesg`.",
+    ],
+    settles: Settles::AtOnce,
+    judge,
+};
+
+fn judge(look: &Look<'_>) -> Vec<Finding> {
+    let (snapshot, policy) = (look.now, look.policy);
     let names: Vec<&str> = match &snapshot.devices {
         Reading::Value(devices) => devices.iter().map(|device| device.name.as_str()).collect(),
         Reading::Absent => Vec::new(),
@@ -39,7 +58,7 @@ fn none(no_subsystem: bool) -> Finding {
         "the kernel lists no RDMA device"
     };
     Finding {
-        id: ID,
+        id: ID.into(),
         status: Status::Fail,
         subject: "machine".to_owned(),
         summary: summary.to_owned(),
@@ -56,7 +75,7 @@ fn none(no_subsystem: bool) -> Finding {
 fn absent(wanted: &str, names: &[&str]) -> Finding {
     let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     Finding {
-        id: ID,
+        id: ID.into(),
         status: Status::Fail,
         subject: wanted.to_owned(),
         summary: format!("the RDMA device {wanted} is not there"),
@@ -72,6 +91,7 @@ fn absent(wanted: &str, names: &[&str]) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Policy;
     use rdmascope_fixtures::snapshot::roce;
 
     fn only(devices: &[&str]) -> Policy {
@@ -80,7 +100,7 @@ mod tests {
 
     #[test]
     fn devices_are_listed() {
-        let found = judge(&roce(2), &Policy::default());
+        let found = judge(&Look::first(&roce(2), &Policy::default()));
         assert_eq!(
             (found[0].status, found[0].summary.as_str()),
             (Status::Ok, "2 RDMA devices: mlx5_0, mlx5_1")
@@ -90,9 +110,9 @@ mod tests {
     #[test]
     fn no_device_is_a_finding_and_not_silence() {
         let mut machine = roce(0);
-        assert_eq!(judge(&machine, &Policy::default())[0].status, Status::Fail);
+        assert_eq!(judge(&Look::first(&machine, &Policy::default()))[0].status, Status::Fail);
         machine.devices = Reading::Absent;
-        let found = judge(&machine, &Policy::default());
+        let found = judge(&Look::first(&machine, &Policy::default()));
         assert_eq!(found[0].status, Status::Fail);
         assert!(found[0].summary.contains("no RDMA subsystem"));
     }
@@ -101,14 +121,14 @@ mod tests {
     fn a_list_that_cannot_be_read_is_unknown() {
         let mut machine = roce(1);
         machine.devices = Reading::Failed("permission denied".into());
-        let found = judge(&machine, &Policy::default());
+        let found = judge(&Look::first(&machine, &Policy::default()));
         assert_eq!(found[0].status, Status::Unknown);
         assert!(found[0].summary.contains("permission denied"));
     }
 
     #[test]
     fn a_named_device_that_is_missing_is_named() {
-        let found = judge(&roce(1), &only(&["mlx5_0", "mlx5_7"]));
+        let found = judge(&Look::first(&roce(1), &only(&["mlx5_0", "mlx5_7"])));
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].status, found[0].subject.as_str()), (Status::Fail, "mlx5_7"));
         assert_eq!(found[0].evidence, ["RDMA devices = mlx5_0"]);

@@ -1,16 +1,34 @@
 //! Has a RoCE port a RoCE v2 GID that peers can reach: one for an IP address of its network device?
 
-use crate::Policy;
 use crate::addressing::{NoGid, is_iwarp, usable_gid};
+use crate::check::{Check, Look, Settles};
 use crate::finding::{is_down, is_not_ethernet, ok, port_subject, ports, unknown};
-use rdmascope_model::{Finding, GidEntry, GidType, Port, Reading, Snapshot, Status};
+use rdmascope_model::{Finding, GidEntry, GidType, Port, Reading, Status};
 
-pub(crate) const ID: &str = "gid-usable";
+const ID: &str = "gid-usable";
+
+pub(crate) const CHECK: Check = Check {
+    id: ID,
+    question: "Has a RoCE port a RoCE v2 GID that peers can reach?",
+    meaning: "Without a routable RoCE v2 GID connections to other subnets fail with status 12 (transport retry counter exceeded).",
+    causes: &[
+        "the network device has no IP address",
+        "the address changed and the GID table did not follow",
+        "the driver offers RoCE v1 only",
+    ],
+    next_steps: &[
+        "See addresses and table: `ip addr show dev NETDEV`, `rdma link`, `show_gids`.",
+        "Give the network device an address: `ip addr add ADDRESS/LENGTH dev NETDEV`.",
+    ],
+    settles: Settles::AfterDebounce,
+    judge,
+};
 
 /// Entries that are shown as evidence; more would bury the rest of the report.
 const EVIDENCE_MAX: usize = 8;
 
-pub(crate) fn judge(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
+fn judge(look: &Look<'_>) -> Vec<Finding> {
+    let (snapshot, policy) = (look.now, look.policy);
     ports(snapshot, policy)
         .filter(|(device, port)| !is_not_ethernet(port) && !is_down(port) && !is_iwarp(device))
         .map(|(device, port)| {
@@ -48,7 +66,7 @@ fn missing(subject: String, port: &Port, words: &str) -> Finding {
     let mut evidence: Vec<String> = gids.iter().take(EVIDENCE_MAX).map(in_words).collect();
     evidence.insert(0, words.to_owned());
     Finding {
-        id: ID,
+        id: ID.into(),
         status: Status::Fail,
         subject,
         summary: summary.to_owned(),
@@ -72,9 +90,9 @@ fn in_words(entry: &GidEntry) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Policy;
     use rdmascope_fixtures::snapshot::{gid, infiniband, roce};
     use rdmascope_model::{Device, PortState};
-    use std::net::IpAddr;
 
     fn seen(addresses: &[&str], change: impl FnOnce(&mut Device)) -> Vec<Finding> {
         let mut machine = roce(1);
@@ -82,8 +100,8 @@ mod tests {
         change(&mut devices[0]);
         let Reading::Value(netdevs) = &mut machine.netdevs else { panic!("no netdevs") };
         netdevs.get_mut("eth0").unwrap().addresses =
-            Reading::Value(addresses.iter().map(|text| text.parse::<IpAddr>().unwrap()).collect());
-        judge(&machine, &Policy::default())
+            Reading::Value(addresses.iter().map(|text| text.parse().unwrap()).collect());
+        judge(&Look::first(&machine, &Policy::default()))
     }
 
     fn table(entries: Vec<GidEntry>) -> impl FnOnce(&mut Device) {
@@ -138,7 +156,7 @@ mod tests {
 
     #[test]
     fn other_fabrics_and_ports_that_are_down_are_not_asked() {
-        assert!(judge(&infiniband(1), &Policy::default()).is_empty());
+        assert!(judge(&Look::first(&infiniband(1), &Policy::default())).is_empty());
         assert!(seen(&[], |device| device.ports[0].state = Reading::Value(PortState::Down)).is_empty());
         assert!(seen(&[], |device| device.node_type = Reading::Value("RNIC".into())).is_empty());
     }

@@ -1,12 +1,26 @@
 //! Has the network device under a RoCE port the MTU that policy asks for?
 
-use crate::Policy;
+use crate::check::{Check, Look, Settles};
 use crate::finding::{is_not_ethernet, netdev_under, ok, port_subject, ports, unknown, why};
-use rdmascope_model::{Finding, Netdev, Reading, Snapshot, Status};
+use crate::{Policy, limits};
+use rdmascope_model::{Finding, Netdev, Reading, Status};
 
-pub(crate) const ID: &str = "netdev-mtu";
+const ID: &str = "netdev-mtu";
 
-pub(crate) fn judge(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
+pub(crate) const CHECK: Check = Check {
+    id: ID,
+    question: "Has the network device under a RoCE port the MTU that policy asks for?",
+    meaning: "One node with a small MTU makes large messages of its pairs slow, or lost without a word.",
+    causes: &["never set, or set back by a network manager, a driver reload, or a new bond or VLAN"],
+    next_steps: &[
+        "`ip link set dev NETDEV mtu 9000`, and on the bond or VLAN above it, on the switch port, and in the network manager's files.",
+    ],
+    settles: Settles::AtOnce,
+    judge,
+};
+
+fn judge(look: &Look<'_>) -> Vec<Finding> {
+    let (snapshot, policy) = (look.now, look.policy);
     ports(snapshot, policy)
         .filter(|(_, port)| !is_not_ethernet(port))
         .map(|(device, port)| match netdev_under(snapshot, port) {
@@ -18,7 +32,7 @@ pub(crate) fn judge(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
 
 fn one(name: &str, netdev: &Netdev, policy: &Policy) -> Finding {
     let subject = format!("netdev {name}");
-    let expected = policy.netdev_mtu;
+    let expected = policy.whole(&limits::NETDEV_MTU);
     let mtu = match &netdev.mtu {
         Reading::Value(mtu) if *mtu == expected => return ok(ID, subject, format!("MTU {mtu}, as expected")),
         Reading::Value(mtu) => *mtu,
@@ -33,7 +47,7 @@ fn one(name: &str, netdev: &Netdev, policy: &Policy) -> Finding {
         )
     };
     Finding {
-        id: ID,
+        id: ID.into(),
         status,
         subject,
         summary: format!("MTU {mtu}, {expected} expected"),
@@ -55,7 +69,7 @@ mod tests {
         let mut machine = roce(1);
         let Reading::Value(netdevs) = &mut machine.netdevs else { panic!("no netdevs") };
         netdevs.get_mut("eth0").unwrap().mtu = mtu;
-        judge(&machine, policy).remove(0)
+        judge(&Look::first(&machine, policy)).remove(0)
     }
 
     #[test]
@@ -66,13 +80,14 @@ mod tests {
         assert_eq!((low.status, low.summary.as_str()), (Status::Fail, "MTU 1500, 9000 expected"));
         assert!(low.next_step.contains("ip link set dev eth0 mtu 9000"));
         assert_eq!(seen(Reading::Value(9216), &default).status, Status::Warn);
-        let cloud = Policy { netdev_mtu: 4220, ..Policy::default() };
+        let mut cloud = Policy::default();
+        assert!(cloud.limits.set("netdev_mtu", 4220.0));
         assert_eq!(seen(Reading::Value(4220), &cloud).status, Status::Ok);
     }
 
     #[test]
     fn unread_is_unknown_and_infiniband_is_never_judged() {
         assert_eq!(seen(Reading::Failed("EIO".into()), &Policy::default()).status, Status::Unknown);
-        assert!(judge(&infiniband(1), &Policy::default()).is_empty());
+        assert!(judge(&Look::first(&infiniband(1), &Policy::default())).is_empty());
     }
 }

@@ -1,17 +1,35 @@
 //! Is the RDMA MTU in use as large as it should be, and does it fit the network device's MTU?
 
-use crate::Policy;
 use crate::addressing::is_iwarp;
+use crate::check::{Check, Look, Settles};
 use crate::finding::{is_down, is_not_ethernet, netdev_under, ok, port_subject, ports, unknown, why};
+use crate::{Policy, limits};
 use rdmascope_model::{Finding, Port, Reading, Snapshot, Status};
 
-pub(crate) const ID: &str = "rdma-mtu";
+const ID: &str = "rdma-mtu";
+
+pub(crate) const CHECK: Check = Check {
+    id: ID,
+    question: "Is the RDMA MTU as large as it can be, and does it fit the network device?",
+    meaning: "At an RDMA MTU of 1024 headers take 5 % more of the line rate than at 4096; two ends with different ones fail at large messages.",
+    causes: &[
+        "the network device's MTU leaves no room",
+        "the device below (bond member, VLAN parent) has a lower MTU",
+        "InfiniBand: the partition's MTU in the subnet manager",
+    ],
+    next_steps: &[
+        "`ibv_devinfo -v` shows active_mtu and max_mtu; `ip -d link show dev NETDEV` its network device and what is below.",
+    ],
+    settles: Settles::AtOnce,
+    judge,
+};
 
 /// Bytes that drivers keep free for headers in a packet of the network device's MTU: 80 in `rdma_rxe` (`RXE_MAX_HDR_LENGTH`), 96 in
 /// the function that the others use (`iboe_get_mtu` in `include/rdma/ib_addr.h`: 40 + 8 + 12 + 4 + 28 + 4).
 const HEADER_BYTES: std::ops::RangeInclusive<u32> = 80..=96;
 
-pub(crate) fn judge(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
+fn judge(look: &Look<'_>) -> Vec<Finding> {
+    let (snapshot, policy) = (look.now, look.policy);
     ports(snapshot, policy)
         // iWARP sizes its packets by TCP; a port that is down reports 1024 whatever it is set to.
         .filter(|(device, port)| !is_iwarp(device) && !is_down(port))
@@ -29,10 +47,10 @@ fn one(subject: String, snapshot: &Snapshot, port: &Port, policy: &Policy) -> Fi
     if let Some((name, mtu)) = below.filter(|(_, mtu)| !fits(active, *mtu)) {
         return inconsistent(subject, active, name, mtu);
     }
-    if active >= policy.rdma_mtu {
+    if active >= policy.whole(&limits::RDMA_MTU) {
         return ok(ID, subject, format!("RDMA MTU {active} bytes in use"));
     }
-    let expected = policy.rdma_mtu;
+    let expected = policy.whole(&limits::RDMA_MTU);
     let (cause, next_step) = if port.max_mtu.value().is_some_and(|max| *max < expected) {
         (
             "the adapter cannot do more",
@@ -43,7 +61,7 @@ fn one(subject: String, snapshot: &Snapshot, port: &Port, policy: &Policy) -> Fi
             "the network device's MTU leaves no room for more: the RDMA MTU is the largest of 256, 512, 1024, 2048 and 4096 that fits",
             format!(
                 "Network device {name} has MTU {mtu}: `ip link set dev {name} mtu {}`, and on the switch port.",
-                policy.netdev_mtu
+                policy.whole(&limits::NETDEV_MTU)
             ),
         )
     } else {
@@ -54,7 +72,7 @@ fn one(subject: String, snapshot: &Snapshot, port: &Port, policy: &Policy) -> Fi
         )
     };
     Finding {
-        id: ID,
+        id: ID.into(),
         status: Status::Warn,
         subject,
         summary: format!("RDMA MTU {active} bytes in use, {expected} expected: more headers, less goodput"),
@@ -86,7 +104,7 @@ fn inconsistent(subject: String, active: u32, name: &str, mtu: u32) -> Finding {
         )
     };
     Finding {
-        id: ID,
+        id: ID.into(),
         status: Status::Fail,
         subject,
         summary,
@@ -122,7 +140,9 @@ mod tests {
     }
 
     fn seen(active: u32, netdev_mtu: u32) -> (Status, String) {
-        let found = judge(&with(roce(1), Reading::Value(active), netdev_mtu), &Policy::default()).remove(0);
+        let found =
+            judge(&Look::first(&with(roce(1), Reading::Value(active), netdev_mtu), &Policy::default()))
+                .remove(0);
         (found.status, found.summary)
     }
 
@@ -156,20 +176,20 @@ mod tests {
     #[test]
     fn unread_is_unknown_and_down_is_not_judged() {
         let unread = with(roce(1), Reading::Failed("libibverbs could not be loaded".into()), 9000);
-        let found = judge(&unread, &Policy::default());
+        let found = judge(&Look::first(&unread, &Policy::default()));
         assert_eq!(found[0].status, Status::Unknown);
         assert!(found[0].summary.contains("libibverbs"));
         let mut down = with(roce(1), Reading::Value(1024), 9000);
         let Reading::Value(devices) = &mut down.devices else { panic!("no devices") };
         devices[0].ports[0].state = Reading::Value(PortState::Down);
-        assert!(judge(&down, &Policy::default()).is_empty());
+        assert!(judge(&Look::first(&down, &Policy::default())).is_empty());
     }
 
     #[test]
     fn infiniband_is_judged_without_a_network_device() {
-        let found = judge(&with(infiniband(1), Reading::Value(2048), 0), &Policy::default());
+        let found = judge(&Look::first(&with(infiniband(1), Reading::Value(2048), 0), &Policy::default()));
         assert_eq!(found[0].status, Status::Warn);
         assert!(found[0].next_step.contains("subnet manager"));
-        assert_eq!(judge(&infiniband(1), &Policy::default())[0].status, Status::Ok);
+        assert_eq!(judge(&Look::first(&infiniband(1), &Policy::default()))[0].status, Status::Ok);
     }
 }

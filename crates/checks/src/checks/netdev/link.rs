@@ -1,12 +1,26 @@
 //! Is the network device under a RoCE port up, and has it a carrier?
 
-use crate::Policy;
+use crate::check::{Check, Look, Settles};
 use crate::finding::{is_not_ethernet, netdev_under, ok, port_subject, ports, unknown, why};
-use rdmascope_model::{Finding, Netdev, Reading, Snapshot, Status};
+use rdmascope_model::{Finding, Netdev, Reading, Status};
 
-pub(crate) const ID: &str = "netdev-link";
+const ID: &str = "netdev-link";
 
-pub(crate) fn judge(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
+pub(crate) const CHECK: Check = Check {
+    id: ID,
+    question: "Is the network device under the port up and has it a carrier?",
+    meaning: "RoCE and iWARP ports follow their network device: without it they are down.",
+    causes: &["switched off by an operator or a network manager", "no cable, or the other end is off"],
+    next_steps: &[
+        "`ip -d link show dev NETDEV`; `ip link set dev NETDEV up` where it is off.",
+        "`ethtool NETDEV`, `ethtool -m NETDEV`, and the switch port.",
+    ],
+    settles: Settles::AfterDebounce,
+    judge,
+};
+
+fn judge(look: &Look<'_>) -> Vec<Finding> {
+    let (snapshot, policy) = (look.now, look.policy);
     ports(snapshot, policy)
         // An IPoIB device may be down while its port works.
         .filter(|(_, port)| !is_not_ethernet(port))
@@ -44,19 +58,20 @@ fn one(name: &str, netdev: &Netdev) -> Finding {
     };
     let oper_state = netdev.oper_state.value().map_or_else(|| why(&netdev.oper_state), String::as_str);
     let evidence = vec![format!("operstate = {oper_state}")];
-    Finding { id: ID, status: Status::Fail, subject, summary, cause, next_step, evidence }
+    Finding { id: ID.into(), status: Status::Fail, subject, summary, cause, next_step, evidence }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Policy;
     use rdmascope_fixtures::snapshot::{infiniband, roce};
 
     fn seen(change: impl FnOnce(&mut Netdev)) -> Finding {
         let mut machine = roce(1);
         let Reading::Value(netdevs) = &mut machine.netdevs else { panic!("no netdevs") };
         change(netdevs.get_mut("eth0").unwrap());
-        judge(&machine, &Policy::default()).remove(0)
+        judge(&Look::first(&machine, &Policy::default())).remove(0)
     }
 
     #[test]
@@ -74,13 +89,13 @@ mod tests {
         assert_eq!(seen(|n| n.carrier = Reading::Failed("EIO".into())).status, Status::Unknown);
         let mut machine = roce(1);
         machine.netdevs = Reading::Failed("no netlink".into());
-        let found = judge(&machine, &Policy::default());
+        let found = judge(&Look::first(&machine, &Policy::default()));
         assert_eq!((found[0].status, found[0].subject.as_str()), (Status::Unknown, "mlx5_0/1"));
         assert!(found[0].summary.contains("no netlink"));
     }
 
     #[test]
     fn infiniband_ports_are_not_asked() {
-        assert!(judge(&infiniband(1), &Policy::default()).is_empty());
+        assert!(judge(&Look::first(&infiniband(1), &Policy::default())).is_empty());
     }
 }

@@ -1,12 +1,27 @@
 //! Is the physical link up, and if not, how far did it get?
 
-use crate::Policy;
+use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, port_subject, ports, unknown, why};
-use rdmascope_model::{Device, Finding, PhysState, Port, Reading, Snapshot, Status};
+use rdmascope_model::{Device, Finding, PhysState, Port, Reading, Status};
 
-pub(crate) const ID: &str = "port-phys-state";
+const ID: &str = "port-phys-state";
 
-pub(crate) fn judge(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
+pub(crate) const CHECK: Check = Check {
+    id: ID,
+    question: "Is the physical link up?",
+    meaning: "Without a physical link nothing above it can work.",
+    causes: &[
+        "no cable, or a bad one",
+        "transceiver not seated, too hot or not supported",
+        "the port at the other end is off",
+    ],
+    next_steps: &["`ethtool NETDEV` and `ethtool -m NETDEV` (or `mlxlink -d DEVICE`), then the other end."],
+    settles: Settles::AfterDebounce,
+    judge,
+};
+
+fn judge(look: &Look<'_>) -> Vec<Finding> {
+    let (snapshot, policy) = (look.now, look.policy);
     ports(snapshot, policy).map(|(device, port)| one(device, port)).collect()
 }
 
@@ -47,7 +62,7 @@ fn one(device: &Device, port: &Port) -> Finding {
         ),
     };
     Finding {
-        id: ID,
+        id: ID.into(),
         status: Status::Fail,
         subject,
         summary: format!("the physical link is not up: {}", state.as_str()),
@@ -60,13 +75,14 @@ fn one(device: &Device, port: &Port) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Policy;
     use rdmascope_fixtures::snapshot::roce;
 
     fn seen(state: Reading<PhysState>) -> Finding {
         let mut machine = roce(1);
         let Reading::Value(devices) = &mut machine.devices else { panic!("no devices") };
         devices[0].ports[0].phys_state = state;
-        judge(&machine, &Policy::default()).remove(0)
+        judge(&Look::first(&machine, &Policy::default())).remove(0)
     }
 
     #[test]

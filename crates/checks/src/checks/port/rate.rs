@@ -1,13 +1,30 @@
 //! At which rate does the port signal? It is said and not yet judged: nothing says what it should be.
 
-use crate::Policy;
+use crate::check::{Check, Look, Settles};
 use crate::finding::{is_down, ok, port_subject, ports, unknown, why};
-use rdmascope_model::{Finding, Reading, Snapshot};
+use rdmascope_model::{Finding, Reading};
 
-pub(crate) const ID: &str = "port-rate";
+const ID: &str = "port-rate";
+
+pub(crate) const CHECK: Check = Check {
+    id: ID,
+    question: "Does the port run at the rate that is expected of it?",
+    meaning: "A slow port slows down every job that uses it to its own rate.",
+    causes: &[
+        "the cable or transceiver cannot do more",
+        "the switch port is set to a lower speed",
+        "lanes are broken",
+    ],
+    next_steps: &[
+        "Compare both ends: `ethtool NETDEV`, `rdma link`, and the switch port; try another cable.",
+    ],
+    settles: Settles::AtOnce,
+    judge,
+};
 
 /// A port that is down prints a default rate (40 Gb/s on RoCE, 10 while an InfiniBand port polls), so only an active one is asked.
-pub(crate) fn judge(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
+fn judge(look: &Look<'_>) -> Vec<Finding> {
+    let (snapshot, policy) = (look.now, look.policy);
     ports(snapshot, policy)
         .filter(|(_, port)| !is_down(port))
         .map(|(device, port)| {
@@ -31,6 +48,7 @@ fn gigabits(bps: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Policy;
     use rdmascope_fixtures::snapshot::roce;
     use rdmascope_model::{PortState, Status};
 
@@ -39,7 +57,7 @@ mod tests {
         let Reading::Value(devices) = &mut machine.devices else { panic!("no devices") };
         devices[0].ports[0].rate_bps = rate;
         devices[0].ports[0].state = Reading::Value(state);
-        judge(&machine, &Policy::default())
+        judge(&Look::first(&machine, &Policy::default()))
     }
 
     #[test]

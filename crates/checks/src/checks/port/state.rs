@@ -1,12 +1,30 @@
 //! Is the port ACTIVE?
 
-use crate::Policy;
+use crate::check::{Check, Look, Settles};
 use crate::finding::{is_not_ethernet, ok, port_subject, ports, unknown, why};
-use rdmascope_model::{Device, Finding, Port, PortState, Reading, Snapshot, Status};
+use rdmascope_model::{Device, Finding, Port, PortState, Reading, Status};
 
-pub(crate) const ID: &str = "port-state";
+const ID: &str = "port-state";
 
-pub(crate) fn judge(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
+pub(crate) const CHECK: Check = Check {
+    id: ID,
+    question: "Is the port ACTIVE?",
+    meaning: "A port that is not ACTIVE carries no RDMA traffic: every connection over it fails or hangs.",
+    causes: &[
+        "cable, transceiver or switch port",
+        "the network device is switched off",
+        "InfiniBand: no subnet manager reaches the port",
+    ],
+    next_steps: &[
+        "See both ends: `rdma link`, `ip -s link show dev NETDEV`, `ethtool NETDEV`, and the switch port.",
+        "InfiniBand: `sminfo`, `ibstat`, and the log of the subnet manager.",
+    ],
+    settles: Settles::AfterDebounce,
+    judge,
+};
+
+fn judge(look: &Look<'_>) -> Vec<Finding> {
+    let (snapshot, policy) = (look.now, look.policy);
     ports(snapshot, policy).map(|(device, port)| one(device, port)).collect()
 }
 
@@ -61,18 +79,20 @@ fn one(device: &Device, port: &Port) -> Finding {
             port.phys_state.value().map_or_else(|| why(&port.phys_state), |s| s.as_str())
         ),
     ];
-    Finding { id: ID, status, subject, summary, cause, next_step, evidence }
+    Finding { id: ID.into(), status, subject, summary, cause, next_step, evidence }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Policy;
     use rdmascope_fixtures::snapshot::{infiniband, roce};
+    use rdmascope_model::Snapshot;
 
     fn seen(mut machine: Snapshot, state: Reading<PortState>) -> Finding {
         let Reading::Value(devices) = &mut machine.devices else { panic!("no devices") };
         devices[0].ports[0].state = state;
-        judge(&machine, &Policy::default()).remove(0)
+        judge(&Look::first(&machine, &Policy::default())).remove(0)
     }
 
     #[test]

@@ -1,0 +1,52 @@
+//! Data centre bridging of a port (IEEE 802.1Qaz): which priorities are lossless, and which traffic gets which priority.
+
+use crate::Reading;
+use std::collections::BTreeMap;
+
+/// Settings of one port, as `RTM_GETDCB` gives them (`net/dcb/dcbnl.c`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dcb {
+    /// Priorities for which priority flow control is on, bit 0 = priority 0.
+    pub pfc: Reading<u8>,
+    /// How many priorities can have it at once.
+    pub pfc_max: Reading<u8>,
+    /// Enhanced transmission selection.
+    pub ets: Reading<Ets>,
+    /// DSCP to priority (application entries with selector 5).
+    pub dscp: Reading<BTreeMap<u8, u8>>,
+    /// What decides a packet's priority.
+    pub trust: Reading<Trust>,
+    /// Who may change the settings: the host, or the adapter's firmware by LLDP.
+    pub firmware_controlled: Reading<bool>,
+    /// Receive buffers, where the driver shows them.
+    pub buffers: Reading<Buffers>,
+}
+
+/// Enhanced transmission selection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ets {
+    /// Traffic class of each priority.
+    pub class_of: [u8; 8],
+    /// Bandwidth share of each traffic class, per cent; counts where `strict` is false.
+    pub share: [u8; 8],
+    /// Traffic classes that are served before all others (strict priority).
+    pub strict: [bool; 8],
+}
+
+/// What decides a packet's priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// The VLAN tag's priority bits.
+    Pcp,
+    /// The IP header's DSCP.
+    Dscp,
+}
+
+/// Receive buffers of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// Buffer of each priority.
+    pub buffer_of: [u8; 8],
+    /// Size of each buffer, bytes.
+    pub bytes: [u32; 8],
+}
