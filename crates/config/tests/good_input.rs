@@ -219,7 +219,7 @@ fn the_shipped_examples_load_and_open_no_port_without_a_token() {
         assert!(!config.agent.insecure && !config.coordinator.insecure, "{}", path.display());
         seen += 1;
     }
-    assert_eq!(seen, 3);
+    assert_eq!(seen, 4);
 }
 
 fn token_file(name: &str, mode: u32, content: &str) -> PathBuf {
