@@ -9,6 +9,7 @@ mod endpoints;
 mod identity;
 mod idle;
 mod netdev;
+mod nl;
 mod parse;
 mod rdma;
 mod rtnl;
