@@ -4,6 +4,9 @@
 //! the sending system call. So these functions block, and whoever calls them gives each device a thread and a deadline of its own.
 
 mod attributes;
+pub(crate) mod dcb;
+pub(crate) mod ethtool;
+pub(crate) mod module;
 mod question;
 
 pub(crate) use attributes::{Attributes, Writer};
