@@ -5,15 +5,18 @@
 
 mod clock;
 mod counters;
+mod ecn;
 mod endpoints;
 mod identity;
 mod idle;
 mod netdev;
+mod nic;
 mod nl;
 mod parse;
 mod rdma;
 mod rtnl;
 mod snapshot;
+mod text;
 mod traffic;
 mod tree;
 mod verbs;

@@ -81,20 +81,22 @@ impl Refusal {
     pub(crate) fn reading<T>(&self, what: &str, absent: &[Errno]) -> Reading<T> {
         match self {
             Self::Errno(errno, _) if absent.contains(errno) => Reading::Absent,
-            Self::Errno(errno @ (Errno::PERM | Errno::ACCESS), _) => Reading::Failed(format!(
-                "{what}: {}; it needs CAP_NET_ADMIN: run as root",
-                std::io::Error::from(*errno)
-            )),
+            refusal => Reading::Failed(refusal.words(what)),
+        }
+    }
+
+    /// What was asked, and why there is no answer.
+    pub(crate) fn words(&self, what: &str) -> String {
+        match self {
+            Self::Errno(errno @ (Errno::PERM | Errno::ACCESS), _) => {
+                format!("{what}: {}; it needs CAP_NET_ADMIN: run as root", std::io::Error::from(*errno))
+            }
             Self::Errno(errno, words) if words.is_empty() => {
-                Reading::Failed(format!("{what}: {}", std::io::Error::from(*errno)))
+                format!("{what}: {}", std::io::Error::from(*errno))
             }
-            Self::Errno(errno, words) => {
-                Reading::Failed(format!("{what}: {} ({words})", std::io::Error::from(*errno)))
-            }
-            Self::Late => {
-                Reading::Failed(format!("{what}: no answer from the kernel within {} s", DEADLINE.as_secs()))
-            }
-            Self::Odd(why) => Reading::Failed(format!("{what}: {why}")),
+            Self::Errno(errno, words) => format!("{what}: {} ({words})", std::io::Error::from(*errno)),
+            Self::Late => format!("{what}: no answer from the kernel within {} s", DEADLINE.as_secs()),
+            Self::Odd(why) => format!("{what}: {why}"),
         }
     }
 }
