@@ -25,6 +25,7 @@ pub use clock::Clock;
 pub use endpoints::endpoints;
 pub use identity::{boot_id, host_name};
 pub use idle::{IdleGate, IdleState};
+pub use nic::netdev_files;
 pub use rdma::PortMtu;
 pub use rtnl::{LinkEvent, LinkEvents};
 pub use snapshot::{Host, HostError};

@@ -27,11 +27,10 @@ pub(crate) type Modules = Mutex<BTreeMap<String, (Instant, Reading<Module>)>>;
 /// Statistics by name, as far as the counter catalogue knows them.
 type Statistics = BTreeMap<String, u64>;
 
-/// All that is asked of one device.
+/// All that is asked of one device, but for its module.
 struct Details {
     ethtool: Ethtool,
     statistics: Reading<Statistics>,
-    module: Reading<Module>,
     dcb: Reading<Dcb>,
     ecn: Ecn,
 }
@@ -60,15 +59,32 @@ impl Host {
         let matter =
             |name: &&String| rdma.contains(name) || has_hardware(self, name) || is_captured(self, name);
         let names: Vec<String> = netdevs.keys().filter(matter).cloned().collect();
-        let mut found = self.each("settings", &names, details, |why| Details::unread(&why)).await;
+        let mut modules = self.recent_modules(&names);
+        let stale: Vec<String> = names.iter().filter(|name| !modules.contains_key(*name)).cloned().collect();
+        // Apart from each other, so that a bus that hangs costs the module alone.
+        let (mut found, fresh) = tokio::join!(
+            self.each("settings", &names, details, |why| Details::unread(&why)),
+            self.modules(&stale)
+        );
+        modules.extend(fresh);
         for (name, netdev) in netdevs {
             let details = found.remove(name).unwrap_or_else(Details::none);
             netdev.ethtool = details.ethtool;
             netdev.statistics = details.statistics;
-            netdev.module = details.module;
+            netdev.module = modules.remove(name).unwrap_or(Reading::Absent);
             netdev.dcb = details.dcb;
             netdev.ecn = details.ecn;
         }
+    }
+
+    /// Modules that were read not long ago.
+    fn recent_modules(&self, netdevs: &[String]) -> BTreeMap<String, Reading<Module>> {
+        let known = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = |name: &String| {
+            let (read_at, module) = known.get(name)?;
+            (read_at.elapsed() < MODULE_AGE_MAX).then(|| (name.clone(), module.clone()))
+        };
+        netdevs.iter().filter_map(recent).collect()
     }
 
     /// Reads each device in a thread of its own. One whose earlier reading is still stuck is not read again.
@@ -120,7 +136,6 @@ impl Details {
         Self {
             ethtool: Ethtool::unread(why),
             statistics: Reading::failed(why),
-            module: Reading::failed(why),
             dcb: Reading::failed(why),
             ecn: Ecn::unread(why),
         }
@@ -130,7 +145,6 @@ impl Details {
         Self {
             ethtool: no_ethtool(),
             statistics: Reading::Absent,
-            module: Reading::Absent,
             dcb: Reading::Absent,
             ecn: Ecn {
                 notification_point: Reading::Absent,
@@ -169,7 +183,6 @@ fn details(host: &Host, netdev: &str) -> Details {
     Details {
         ethtool: ethtool(host, netdev),
         statistics: statistics(host, netdev),
-        module: recent_module(host, netdev),
         dcb: dcb(host, netdev),
         ecn: ecn::read(host.tree(), netdev),
     }
@@ -248,16 +261,10 @@ fn module(host: &Host, netdev: &str) -> Reading<Module> {
     read
 }
 
-fn recent_module(host: &Host, netdev: &str) -> Reading<Module> {
-    let known = host.modules.lock().unwrap_or_else(PoisonError::into_inner).get(netdev).cloned();
-    match known {
-        Some((read_at, module)) if read_at.elapsed() < MODULE_AGE_MAX => module,
-        _ => module(host, netdev),
-    }
-}
-
-/// The files in which a capture keeps what netlink and ioctls told of one network device: path below the root, and text.
-pub(crate) fn files(name: &str, netdev: &Netdev) -> Vec<(String, String)> {
+/// The files in which a capture keeps what netlink and ioctls told of one network device: path below the root, and text. What could
+/// not be read is left out.
+#[must_use]
+pub fn netdev_files(name: &str, netdev: &Netdev) -> Vec<(String, String)> {
     let ethtool = Reading::Value(&netdev.ethtool);
     [
         ("ethtool", text::file(&ethtool, |ethtool| text::ethtool::write(ethtool))),
@@ -283,7 +290,7 @@ mod tests {
     fn what_a_capture_was_given_is_what_it_tells() {
         let fake = FakeHost::mlx5(1);
         let given = snapshot::netdev(2, &[]);
-        for (path, text) in files("eth0", &given) {
+        for (path, text) in netdev_files("eth0", &given) {
             fake.folder().write(&path, &text);
         }
         let host = Host::new(fake.root().to_owned()).unwrap();

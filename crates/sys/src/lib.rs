@@ -13,7 +13,7 @@
 //!   checked here.
 //!
 //! Reading order: `dl` (the library), `device`, `context`, `port`, `gid`, `pd_mr`, `cq`, `qp`, `post`, `ah`,
-//! `event`.
+//! `event`. Apart from them stands `ethtool` (the statistics of a network device).
 #![expect(unsafe_code, reason = "this crate exists to hold the unsafe code; each block says why it is sound")]
 
 mod ah;

@@ -3,7 +3,6 @@
 use super::ethtool::{about, has_no_cable};
 use super::{Attributes, EthtoolQuestion, NOT_SUPPORTED, Question, Refusal, Socket};
 use rdmascope_model::{Module, Reading};
-use rustix::io::Errno;
 
 /// `ETHTOOL_A_MODULE_EEPROM_OFFSET`, `_LENGTH`, `_PAGE`, `_BANK`, `_I2C_ADDRESS`, `_DATA`.
 const OFFSET: u16 = 2;
@@ -49,11 +48,14 @@ pub(crate) fn read(socket: &Socket, netdev: &str) -> Reading<Module> {
             .ok_or_else(|| Refusal::Odd("the driver gave less than half a page".to_owned()))
     };
     let what = format!("reading the module of {netdev}");
-    match read(LOWER) {
+    let reading = match read(LOWER) {
         Ok(lower) => decoded(&what, &lower, &read),
-        // mlx5 answers EIO for an empty cage as for a broken bus; what it says of the link tells them apart.
-        Err(Refusal::Errno(Errno::IO, _)) if has_no_cable(socket, netdev) => Reading::Absent,
         Err(refusal) => refusal.reading(&what, NOT_SUPPORTED),
+    };
+    match reading {
+        // mlx5 answers EIO for an empty cage as for a broken bus; what it says of the link tells them apart.
+        Reading::Failed(_) if has_no_cable(socket, netdev) => Reading::Absent,
+        reading => reading,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Hand-made module memories; byte numbers as in the standards.
 
 use super::*;
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 
 /// A module's memory: bytes by half page and number.
