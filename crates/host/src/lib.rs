@@ -5,14 +5,18 @@
 
 mod clock;
 mod counters;
+mod ecn;
 mod endpoints;
 mod identity;
 mod idle;
 mod netdev;
+mod nic;
+mod nl;
 mod parse;
 mod rdma;
 mod rtnl;
 mod snapshot;
+mod text;
 mod traffic;
 mod tree;
 mod verbs;
@@ -21,6 +25,7 @@ pub use clock::Clock;
 pub use endpoints::endpoints;
 pub use identity::{boot_id, host_name};
 pub use idle::{IdleGate, IdleState};
+pub use nic::netdev_files;
 pub use rdma::PortMtu;
 pub use rtnl::{LinkEvent, LinkEvents};
 pub use snapshot::{Host, HostError};
