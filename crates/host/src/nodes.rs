@@ -24,10 +24,29 @@ const CAPTURED_BYTES_MAX: usize = 64 * 1024;
 pub(crate) struct Nodes {
     /// Verbs node of each device, and what could not be read of that.
     verbs: Reading<(BTreeMap<String, String>, Vec<String>)>,
-    /// Management nodes: name, device and port, each with what came of reading them.
-    management: Reading<Vec<(String, Reading<String>, Reading<u8>)>>,
+    /// Management nodes.
+    management: Reading<Vec<ManagementNode>>,
     /// A capture's own list.
-    captured: Reading<BTreeMap<String, (Reading<u32>, Reading<()>)>>,
+    captured: Reading<BTreeMap<String, Looked>>,
+}
+
+/// A node for management packets, and what came of reading whose it is.
+#[derive(Debug)]
+struct ManagementNode {
+    name: String,
+    device: Reading<String>,
+    port: Reading<u8>,
+}
+
+/// What came of looking at a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Looked {
+    mode: Reading<u32>,
+    open: Reading<()>,
+}
+
+impl Looked {
+    const ABSENT: Self = Self { mode: Reading::Absent, open: Reading::Absent };
 }
 
 impl Nodes {
@@ -66,40 +85,41 @@ impl Nodes {
         }
         match &self.management {
             Reading::Value(rows) => {
-                for (name, owner, port) in rows {
-                    match (owner, port) {
-                        (Reading::Value(owner), Reading::Value(port)) if owner == device => {
-                            nodes.push(self.look(tree, name.clone(), Some(*port)));
+                for row in rows {
+                    match (&row.device, &row.port) {
+                        (Reading::Value(of), _) if of != device => {}
+                        (Reading::Value(_), Reading::Value(port)) => {
+                            nodes.push(self.look(tree, row.name.clone(), Some(*port)));
                         }
-                        (Reading::Value(owner), port) if owner == device => {
-                            nodes.push(unread(name, port.why_missing().unwrap_or_default()));
-                        }
-                        _ => {}
+                        // Of a node that does not say whose it is, it may be this one's.
+                        (Reading::Value(_), missing) => nodes.push(unread(&row.name, missing.why_missing())),
+                        (missing, _) => nodes.push(unread(&row.name, missing.why_missing())),
                     }
                 }
             }
             // Without ib_umad there are none.
             Reading::Absent => {}
-            Reading::Failed(why) => nodes.push(unread("umad", why)),
+            Reading::Failed(why) => nodes.push(unread("umad", Some(why))),
         }
         nodes
     }
 
     fn look(&self, tree: &Tree, name: String, port: Option<u8>) -> DeviceNode {
-        let (mode, open) = match &self.captured {
+        let Looked { mode, open } = match &self.captured {
             _ if tree.is_real() => live(&name, port.is_none()),
-            Reading::Value(captured) => {
-                captured.get(&name).cloned().unwrap_or((Reading::Absent, Reading::Absent))
+            Reading::Value(captured) => captured.get(&name).cloned().unwrap_or(Looked::ABSENT),
+            Reading::Absent => Looked::ABSENT,
+            Reading::Failed(why) => {
+                Looked { mode: Reading::Failed(why.clone()), open: Reading::Failed(why.clone()) }
             }
-            Reading::Absent => (Reading::Absent, Reading::Absent),
-            Reading::Failed(why) => (Reading::Failed(why.clone()), Reading::Failed(why.clone())),
         };
         DeviceNode { name, open: if port.is_none() { open } else { Reading::Absent }, port, mode }
     }
 }
 
-fn unread(name: &str, why: &str) -> DeviceNode {
-    DeviceNode { name: name.to_owned(), port: None, mode: Reading::failed(why), open: Reading::Absent }
+fn unread(name: &str, why: Option<&str>) -> DeviceNode {
+    let why = format!("whose node it is could not be read: {}", why.unwrap_or("not known"));
+    DeviceNode { name: name.to_owned(), port: None, mode: Reading::Failed(why), open: Reading::Absent }
 }
 
 /// Which verbs node belongs to which RDMA device, and what could not be read of that.
@@ -120,7 +140,7 @@ pub(crate) fn verbs(tree: &Tree) -> Reading<(BTreeMap<String, String>, Vec<Strin
     })
 }
 
-fn management(tree: &Tree) -> Reading<Vec<(String, Reading<String>, Reading<u8>)>> {
+fn management(tree: &Tree) -> Reading<Vec<ManagementNode>> {
     tree.list(MAD_CLASS).map(|names| {
         names
             .into_iter()
@@ -129,14 +149,14 @@ fn management(tree: &Tree) -> Reading<Vec<(String, Reading<String>, Reading<u8>)
                 let base = format!("{MAD_CLASS}/{name}");
                 let device = tree.parsed(&format!("{base}/ibdev"), parse::plain);
                 let port = tree.parsed(&format!("{base}/port"), parse::number);
-                (name, device, port)
+                ManagementNode { name, device, port }
             })
             .collect()
     })
 }
 
 /// A line of a capture.
-fn line(text: &str) -> Result<(String, (Reading<u32>, Reading<()>)), String> {
+fn line(text: &str) -> Result<(String, Looked), String> {
     let mut parts = text.trim().splitn(3, ' ');
     let (Some(name), Some(mode)) = (parts.next(), parts.next()) else {
         return Err("a line of it is not of the form 'uverbs0 0666 open=ok'".to_owned());
@@ -148,7 +168,7 @@ fn line(text: &str) -> Result<(String, (Reading<u32>, Reading<()>)), String> {
         Some(Some(why)) => Reading::Failed(parse::plain(why)?),
         Some(None) => return Err("a line of it is not of the form 'uverbs0 0666 open=ok'".to_owned()),
     };
-    Ok((parse::plain(name)?, (Reading::Value(mode), open)))
+    Ok((parse::plain(name)?, Looked { mode: Reading::Value(mode), open }))
 }
 
 /// How a capture keeps the nodes of these devices (`rdmascope/device_nodes`): one line for each that is there.
@@ -168,7 +188,7 @@ fn written(node: &DeviceNode) -> Option<String> {
 }
 
 /// Mode and whether it opens.
-fn live(name: &str, is_verbs: bool) -> (Reading<u32>, Reading<()>) {
+fn live(name: &str, is_verbs: bool) -> Looked {
     let path = format!("{DEVICE_NODES}/{name}");
     let outcome = |e: Errno| match e {
         Errno::NOENT => Reading::Absent,
@@ -184,7 +204,7 @@ fn live(name: &str, is_verbs: bool) -> (Reading<u32>, Reading<()>) {
     } else {
         Reading::Absent
     };
-    (mode, open)
+    Looked { mode, open }
 }
 
 #[cfg(test)]
@@ -226,11 +246,8 @@ mod tests {
             let node =
                 DeviceNode { name: "uverbs7".to_owned(), port: None, mode: Reading::Value(mode), open };
             let text = written(&node).unwrap();
-            assert_eq!(
-                line(text.trim_end()),
-                Ok((node.name.clone(), (node.mode.clone(), node.open.clone()))),
-                "{text}"
-            );
+            let looked = Looked { mode: node.mode.clone(), open: node.open.clone() };
+            assert_eq!(line(text.trim_end()), Ok((node.name.clone(), looked)), "{text}");
         }
         let gone =
             DeviceNode { name: "x".to_owned(), port: None, mode: Reading::Absent, open: Reading::Absent };
@@ -240,6 +257,6 @@ mod tests {
 
     #[test]
     fn a_node_that_is_not_there_is_absent_on_a_live_machine() {
-        assert_eq!(live("uverbs999", true), (Reading::Absent, Reading::Absent));
+        assert_eq!(live("uverbs999", true), Looked::ABSENT);
     }
 }

@@ -214,8 +214,12 @@ fn pkeys(tree: &Tree, base: &str) -> Reading<Vec<u16>> {
         Reading::Absent => return Reading::Absent,
         Reading::Failed(why) => return Reading::Failed(why),
     };
+    let slots: Vec<&String> = slots.iter().filter(|slot| slot.parse::<u16>().is_ok()).collect();
+    if slots.is_empty() {
+        return Reading::Failed(format!("{base}/pkeys has no slots: every port has at least one"));
+    }
     let (mut used, mut empty) = (Vec::new(), 0);
-    for slot in slots.iter().filter(|slot| slot.parse::<u16>().is_ok()).take(PKEYS_MAX) {
+    for slot in slots.into_iter().take(PKEYS_MAX) {
         let path = format!("{base}/pkeys/{slot}");
         match tree.owed(&path, tree.parsed(&path, parse::hex_u16)) {
             Reading::Value(0) | Reading::Absent => empty += 1,
