@@ -140,6 +140,23 @@ fn names_that_other_drivers_lack() {
 }
 
 #[test]
+fn a_bond_is_named_as_sysfs_names_it() {
+    let odd = changed(|host| {
+        for slot in 0..4 {
+            host.folder().write(&host.port_file("mlx5_0", &format!("gid_attrs/ndevs/{slot}")), "bond0\n");
+        }
+    });
+    // The folder of the function still holds the member alone.
+    assert_eq!(odd.ports[0].netdev, Reading::Value("bond0".to_owned()));
+    let none = changed(|host| {
+        for slot in 0..4 {
+            host.folder().unreadable(&host.port_file("mlx5_0", &format!("gid_attrs/ndevs/{slot}")));
+        }
+    });
+    assert_eq!(none.ports[0].netdev, Reading::Value("eth0".to_owned()));
+}
+
+#[test]
 fn every_port_is_read_and_infiniband_has_a_subnet_manager_and_partitions() {
     let host = FakeHost::infiniband(1);
     let write = |file: &str, text: &str| host.folder().write(&host.port_file("mlx5_0", file), text);

@@ -191,14 +191,17 @@ impl Host {
             Reading::Absent => Reading::Absent,
             Reading::Failed(why) => Reading::Failed(why),
         };
+        let queue_pairs = Reading::failed(rdma::NOT_YET);
+        let (netdevs, pci, system, workloads) =
+            tokio::join!(self.netdevs(), self.pci(), self.system(), self.workloads(queue_pairs));
         Snapshot {
             taken_at,
             devices,
-            netdevs: self.netdevs().await,
+            netdevs,
             routing: Routing::unread(rdma::NOT_YET),
-            pci: self.pci().await,
-            system: self.system().await,
-            workloads: self.workloads(Reading::failed(rdma::NOT_YET)).await,
+            pci,
+            system,
+            workloads,
         }
     }
 
