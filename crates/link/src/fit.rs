@@ -101,7 +101,9 @@ fn fitting<T>(mut items: Vec<T>, mut taken: usize, size: impl Fn(&T) -> usize) -
 fn cut(text: &mut String, bytes_max: usize) {
     const DOTS: &str = "...";
     if text.len() > bytes_max {
-        text.truncate(text.floor_char_boundary(bytes_max - DOTS.len()));
+        let room = bytes_max - DOTS.len();
+        let end = (0..=room).rev().find(|place| text.is_char_boundary(*place)).unwrap_or(0);
+        text.truncate(end);
         text.push_str(DOTS);
     }
 }
