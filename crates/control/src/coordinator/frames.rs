@@ -28,7 +28,7 @@ impl Coordinator {
                 }
                 self.outbox.push_back(Action::Send(connection, ToAgent::HeartbeatReply));
             }
-            ToCoordinator::Inventory { endpoints, findings } => {
+            ToCoordinator::Inventory { endpoints, findings, findings_left_out: _ } => {
                 self.changed = true;
                 let taken = self.members.inventory(&node, endpoints, findings, &mut self.matrix, now);
                 if let Err(why) = taken {
@@ -37,6 +37,8 @@ impl Coordinator {
                 }
             }
             ToCoordinator::Relay { lease, payload } => self.relay(connection, lease, payload, now),
+            // Not kept yet.
+            ToCoordinator::Facts(_) | ToCoordinator::Events(_) => {}
             ToCoordinator::Results(results) => {
                 for result in results {
                     self.result(connection, &node, result, now);

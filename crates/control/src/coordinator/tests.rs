@@ -109,7 +109,7 @@ impl Bench {
     }
 
     fn inventory(&mut self, connection: u64, endpoints: Vec<EndpointInfo>) {
-        self.frame(connection, ToCoordinator::Inventory { endpoints, findings: Vec::new() });
+        self.frame(connection, ToCoordinator::inventory(endpoints, Vec::new()));
     }
 
     /// Nodes `n0`, `n1`, .. with one endpoint `nI/d/1` each, on connections 0, 1, ..

@@ -33,7 +33,7 @@ fn versions_without_overlap_are_refused_by_name_and_the_connection_closed() {
 fn a_connection_that_does_not_begin_with_a_hello_is_closed() {
     for frame in [
         ToCoordinator::Heartbeat(PauseFlags::default()),
-        ToCoordinator::Inventory { endpoints: vec![endpoint("n/d/1")], findings: Vec::new() },
+        ToCoordinator::inventory(vec![endpoint("n/d/1")], Vec::new()),
         ToCoordinator::Results(Vec::new()),
     ] {
         let mut bench = Bench::new(quiet());
@@ -222,10 +222,15 @@ fn findings_that_change_do_not_send_everybody_a_new_address_book() {
         status: rdmascope_model::Status::Warn,
         subject: String::new(),
         summary: String::new(),
+        cause: String::new(),
         next_step: String::new(),
+        evidence: Vec::new(),
+        settling: false,
+        since: Wall(0),
+        latched: false,
     };
     let endpoints = vec![EndpointInfo { active_mtu: Some(1_024), ..endpoint("n0/d/1") }];
-    bench.frame(0, ToCoordinator::Inventory { endpoints, findings: vec![finding] });
+    bench.frame(0, ToCoordinator::inventory(endpoints, vec![finding]));
     bench.pass(Duration::from_secs(2));
     bench.handle(Event::Tick);
     assert_eq!(books(&bench.take()), 0);
