@@ -7,7 +7,7 @@ use rdmascope_config::{AgentConfig, HostPort, Token, TransportKind};
 use rdmascope_control::agent::{Action, Agent, Event, Identity};
 use rdmascope_expose::metrics::ProbeOutcome;
 use rdmascope_host::{Clock, Host, boot_id, host_name};
-use rdmascope_link::{FINDINGS_MAX, FindingBrief, ToCoordinator};
+use rdmascope_link::{FindingBrief, ToCoordinator};
 use rdmascope_model::{EndpointName, Finding, LeaseId, Metric, Mono, Outcome, ProbePlan, Reading, Status};
 use rdmascope_transport::Transport;
 use std::collections::BTreeMap;
@@ -230,16 +230,16 @@ fn briefs(machine: &Machine) -> Vec<FindingBrief> {
     let brief = |finding: &Finding| FindingBrief {
         id: finding.id.clone().into_owned(),
         status: finding.status,
-        subject: short(&finding.subject),
-        summary: short(&finding.summary),
-        next_step: short(&finding.next_step),
+        subject: finding.subject.clone(),
+        summary: finding.summary.clone(),
+        cause: finding.cause.clone(),
+        next_step: finding.next_step.clone(),
+        evidence: finding.evidence.clone(),
+        settling: false,
+        since: rdmascope_model::Wall(0),
+        latched: false,
     };
-    worst.into_iter().take(FINDINGS_MAX).map(brief).collect()
-}
-
-/// Texts of a frame are bounded; a finding says the important part first.
-fn short(text: &str) -> String {
-    text.chars().take(240).collect()
+    worst.into_iter().map(brief).collect()
 }
 
 /// How a result counts.

@@ -230,6 +230,8 @@ impl Agent {
                 self.sessions.relayed(lease, payload, now, &mut self.outbox);
             }
             ToAgent::LeaseEnd { lease } => self.sessions.end(lease, &mut self.outbox),
+            // Nothing is sent yet that could be seen.
+            ToAgent::EventsSeen { .. } => {}
             ToAgent::Pause(flags) => {
                 self.operator_pause = flags;
                 self.pause_changed(now);
@@ -285,7 +287,7 @@ impl Agent {
     fn send_inventory(&mut self) {
         let endpoints = self.endpoints.values().cloned().collect();
         let findings = self.findings.clone();
-        self.send(ToCoordinator::Inventory { endpoints, findings });
+        self.send(ToCoordinator::inventory(endpoints, findings));
     }
 
     fn pause_changed(&mut self, now: Now) {
