@@ -6,13 +6,16 @@
 mod clock;
 mod counters;
 mod endpoints;
+mod fields;
 mod identity;
 mod idle;
 mod netdev;
 mod parse;
 mod rdma;
+mod routing;
 mod rtnl;
 mod snapshot;
+mod stacked;
 mod traffic;
 mod tree;
 mod verbs;

@@ -2,7 +2,7 @@
 
 use crate::rdma::{self, PortMtu};
 use crate::tree::Tree;
-use crate::{Clock, netdev, parse, rtnl};
+use crate::{Clock, netdev, parse, routing, rtnl};
 use rdmascope_model::{Device, Netdev, PortState, Reading, Routing, Snapshot, System};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -94,6 +94,11 @@ impl Host {
         if self.is_real() { rtnl::dump().await } else { netdev::from_files(&self.tree) }
     }
 
+    /// Routes, policy rules and neighbours, likewise.
+    async fn routing(&self) -> Routing {
+        if self.is_real() { rtnl::routing().await } else { routing::from_files(&self.tree) }
+    }
+
     /// Everything, once.
     ///
     /// `mtu_of` asks the verbs library for a port's MTU ([`crate::ask_verbs`]); it is called from other threads, and only on the machine that we run on: a
@@ -125,7 +130,7 @@ impl Host {
             taken_at,
             devices,
             netdevs: self.netdevs().await,
-            routing: Routing::unread(rdma::NOT_YET),
+            routing: self.routing().await,
             pci: Reading::failed(rdma::NOT_YET),
             system: System::unread(rdma::NOT_YET),
             workloads: Reading::failed(rdma::NOT_YET),
