@@ -10,6 +10,7 @@ mod fields;
 mod identity;
 mod idle;
 mod netdev;
+mod nl;
 mod parse;
 mod rdma;
 mod routing;
