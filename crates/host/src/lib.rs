@@ -5,6 +5,7 @@
 
 mod clock;
 mod counters;
+mod devlink;
 mod endpoints;
 mod fields;
 mod identity;
@@ -13,6 +14,7 @@ mod netdev;
 mod nl;
 mod parse;
 mod rdma;
+mod rdma_netlink;
 mod routing;
 mod rtnl;
 mod snapshot;
@@ -26,6 +28,7 @@ pub use endpoints::endpoints;
 pub use identity::{boot_id, host_name};
 pub use idle::{IdleGate, IdleState};
 pub use rdma::PortMtu;
+pub use rdma_netlink::{RdmaEvent, RdmaEvents};
 pub use rtnl::{LinkEvent, LinkEvents};
 pub use snapshot::{Host, HostError};
 pub use traffic::Traffic;

@@ -107,6 +107,8 @@ pub(crate) enum RdmaQuestion {
     Resources = 9,
     /// `RDMA_NLDEV_CMD_RES_QP_GET`.
     QueuePairs = 10,
+    /// `RDMA_NLDEV_CMD_STAT_GET`.
+    Statistics = 17,
 }
 
 impl Question {
