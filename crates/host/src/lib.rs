@@ -10,6 +10,7 @@ mod endpoints;
 mod fields;
 mod identity;
 mod idle;
+mod lldp;
 mod netdev;
 mod nl;
 mod parse;
