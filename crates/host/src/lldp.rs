@@ -3,13 +3,16 @@
 //! systemd-networkd keeps the last frame of each neighbour in `/run/systemd/netif/lldp/INDEX`: for each its length, 64 bits little
 //! endian, and the whole Ethernet frame. No frame is sent or waited for here, so a machine without that file has no LLDP for us.
 
-use crate::fields::{Fields, put};
 use crate::parse;
+use crate::text::{self, Fields, put};
 use crate::tree::Tree;
 use rdmascope_model::{Lldp, Reading};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const KEPT: &str = "run/systemd/netif/lldp";
+
+/// Most that is read of such a file: some ten neighbours with frames of full length.
+const KEPT_BYTES_MAX: usize = 16 * 1024;
 
 /// Bytes of an Ethernet header, and the type that LLDP has in it.
 const ETHERNET_BYTES: usize = 14;
@@ -32,7 +35,7 @@ const PRIORITY_FLOW_CONTROL: [u8; 4] = [0x00, 0x80, 0xc2, 0x0b];
 /// The neighbour of the network device with this kernel index, on the machine that we run on. `Absent` where nobody keeps it.
 pub(crate) fn kept(tree: &Tree, index: u32) -> Reading<Lldp> {
     let path = format!("{KEPT}/{index}");
-    let bytes = match tree.long(&path) {
+    let bytes = match tree.binary(&path, KEPT_BYTES_MAX) {
         Reading::Value(bytes) => bytes,
         Reading::Absent => return Reading::Absent,
         Reading::Failed(why) => return Reading::Failed(why),
@@ -90,7 +93,7 @@ fn lldp(frame: &[u8], age_seconds: u32) -> Result<Lldp, String> {
             END => break,
             CHASSIS => chassis = identifier(value, [4, 5, 6, 7], "chassis"),
             PORT => seen.port = identifier(value, [3, 4, 5, 7], "port"),
-            SYSTEM_NAME => seen.system = text(value, "system name"),
+            SYSTEM_NAME => seen.system = words(value, "system name"),
             ORGANISATION => organisation(value, &mut seen),
             _ => {}
         }
@@ -113,7 +116,7 @@ fn organisation(value: &[u8], seen: &mut Lldp) {
     }
 }
 
-fn text(value: &[u8], what: &str) -> Reading<String> {
+fn words(value: &[u8], what: &str) -> Reading<String> {
     match std::str::from_utf8(value).map_err(|_| "not text".to_owned()).and_then(parse::plain) {
         Ok(text) if text.is_empty() => Reading::Absent,
         Ok(text) => Reading::Value(text),
@@ -136,7 +139,7 @@ fn identifier(value: &[u8], subtypes: [u8; 4], what: &str) -> Reading<String> {
             Err(_) => Reading::Value(hex(ip)),
         },
         // 1: the name of a component, or an alias of an interface.
-        [kind, bytes @ ..] if *kind == name || *kind == local || *kind == 1 => text(bytes, what),
+        [kind, bytes @ ..] if *kind == name || *kind == local || *kind == 1 => words(bytes, what),
         [_, bytes @ ..] => Reading::Value(hex(bytes)),
     }
 }
@@ -145,51 +148,33 @@ fn file(name: &str) -> String {
     format!("rdmascope/netdev/{name}/lldp")
 }
 
-/// Lines of this file have the names of the fields of [`Lldp`]; `age_seconds: -`: no neighbour, or nobody who listens to it.
+/// Lines of this file have the names of the fields of [`Lldp`]; a line `-` alone: no neighbour, or nobody who listens to it.
 pub(crate) fn from_file(tree: &Tree, name: &str) -> Reading<Lldp> {
-    let fields = Fields::read(tree, file(name));
-    let age_seconds = match fields.get("age_seconds", parse::number) {
-        Reading::Value(age) => age,
+    let fields = match Fields::read(tree, &file(name)) {
+        Reading::Value(fields) => fields,
         Reading::Absent => return Reading::Absent,
         Reading::Failed(why) => return Reading::Failed(why),
     };
-    Reading::Value(Lldp {
+    fields.get("age_seconds", parse::number).map(|age_seconds| Lldp {
         system: fields.get("system", parse::plain),
         port: fields.get("port", parse::plain),
         frame_bytes_max: fields.get("frame_bytes_max", parse::number),
-        pfc: fields.get("pfc", priorities),
+        pfc: fields.get("pfc", text::mask),
         age_seconds,
     })
 }
 
 /// The file of a capture, path and text; `None` when it could not be read.
 pub(crate) fn to_file(name: &str, lldp: &Reading<Lldp>) -> Option<(String, String)> {
-    let mut text = String::new();
-    let age = lldp.as_ref().map(|lldp| lldp.age_seconds);
-    put(&mut text, "age_seconds", &age);
-    if let Reading::Value(lldp) = lldp {
-        put(&mut text, "system", &lldp.system);
-        put(&mut text, "port", &lldp.port);
-        put(&mut text, "frame_bytes_max", &lldp.frame_bytes_max);
-        put(&mut text, "pfc", &lldp.pfc.as_ref().map(|mask| priorities_text(*mask)));
-    }
-    (!text.is_empty()).then(|| (file(name), text))
-}
-
-/// A mask as a list of priorities: `3,5`, or `none`.
-fn priorities(text: &str) -> Result<u8, String> {
-    if text == "none" {
-        return Ok(0);
-    }
-    text.split(',').try_fold(0, |mask, word| match parse::number::<u8>(word.trim())? {
-        priority @ 0..8 => Ok(mask | 1 << priority),
-        _ => Err("a priority in it is above 7".to_owned()),
-    })
-}
-
-fn priorities_text(mask: u8) -> String {
-    let on: Vec<String> = (0..8).filter(|bit| mask & 1 << bit != 0).map(|bit: u8| bit.to_string()).collect();
-    if on.is_empty() { "none".to_owned() } else { on.join(",") }
+    let write = |lldp: &Lldp| {
+        let mut text = format!("age_seconds: {}\n", lldp.age_seconds);
+        put(&mut text, "system", &lldp.system, String::clone);
+        put(&mut text, "port", &lldp.port, String::clone);
+        put(&mut text, "frame_bytes_max", &lldp.frame_bytes_max, u32::to_string);
+        put(&mut text, "pfc", &lldp.pfc, text::show_mask);
+        text
+    };
+    Some((file(name), text::file(lldp, write)?))
 }
 
 #[cfg(test)]
@@ -313,7 +298,5 @@ mod tests {
             folder.write(&path, &text);
             assert_eq!(from_file(&tree, "eth0"), reading);
         }
-        assert_eq!(priorities("3, 5"), Ok(0b0010_1000));
-        assert!(priorities("8").is_err());
     }
 }

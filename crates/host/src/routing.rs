@@ -1,6 +1,7 @@
 //! Routes, policy rules and neighbours of a captured machine: text as `ip route`, `ip rule` and `ip neighbour` print it.
 
 use crate::parse;
+use crate::text::parsed;
 use crate::tree::Tree;
 use rdmascope_model::{Address, Neighbour, Reading, Route, Routing};
 use std::fmt::Write as _;
@@ -32,9 +33,9 @@ pub(crate) fn is_kernels_own(priority: u32, table: u32) -> bool {
 /// From the files of a capture.
 pub(crate) fn from_files(tree: &Tree) -> Routing {
     Routing {
-        routes: part(tree, ROUTES, parse_routes),
-        own_rules: part(tree, RULES, parse_rules),
-        unresolved: part(tree, NEIGHBOURS, parse_neighbours),
+        routes: parsed(tree, ROUTES, parse_routes),
+        own_rules: parsed(tree, RULES, parse_rules),
+        unresolved: parsed(tree, NEIGHBOURS, parse_neighbours),
     }
 }
 
@@ -48,13 +49,6 @@ pub(crate) fn to_files(routing: &Routing) -> Vec<(String, String)> {
         .map(|found| listed(found.iter().map(|n| format!("{} dev {} {}", n.ip, n.netdev, n.state))));
     let files = [(ROUTES, routes), (RULES, rules), (NEIGHBOURS, neighbours)];
     files.into_iter().filter_map(|(path, text)| Some((path.to_owned(), text?))).collect()
-}
-
-fn part<T>(tree: &Tree, path: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Reading<T> {
-    match tree.long_parsed(path, parse) {
-        Reading::Absent => Reading::Failed(format!("{path} is not part of this capture, or empty")),
-        reading => reading,
-    }
 }
 
 fn listed(lines: impl Iterator<Item = String>) -> String {

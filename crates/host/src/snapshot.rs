@@ -1,5 +1,6 @@
 //! One look at the whole machine: every device in a thread of its own, so that one that hangs in the kernel costs only itself.
 
+use crate::nic::Modules;
 use crate::rdma::{self, PortMtu};
 use crate::tree::Tree;
 use crate::{Clock, netdev, parse, routing, rtnl};
@@ -37,7 +38,8 @@ pub struct Host {
     /// Devices that are looked at; empty: all.
     only: Arc<[String]>,
     /// Devices whose reading has begun and not come back.
-    reading: Arc<Mutex<BTreeSet<String>>>,
+    pub(crate) reading: Arc<Mutex<BTreeSet<String>>>,
+    pub(crate) modules: Arc<Modules>,
 }
 
 impl Host {
@@ -47,7 +49,12 @@ impl Host {
     /// When `root` is not a folder that can be opened.
     pub fn new(root: PathBuf) -> Result<Self, HostError> {
         let tree = Tree::open(&root).map_err(|source| HostError::Root { root, source })?;
-        Ok(Self { tree: Arc::new(tree), only: Arc::default(), reading: Arc::default() })
+        Ok(Self {
+            tree: Arc::new(tree),
+            only: Arc::default(),
+            reading: Arc::default(),
+            modules: Arc::default(),
+        })
     }
 
     /// The machine that we run on.
@@ -126,10 +133,12 @@ impl Host {
             Reading::Absent => Reading::Absent,
             Reading::Failed(why) => Reading::Failed(why),
         };
+        let mut netdevs = self.netdevs().await;
+        self.add_details(&devices, &mut netdevs).await;
         Snapshot {
             taken_at,
             devices,
-            netdevs: self.netdevs().await,
+            netdevs,
             routing: self.routing().await,
             pci: Reading::failed(rdma::NOT_YET),
             system: System::unread(rdma::NOT_YET),

@@ -1,13 +1,11 @@
 //! How the network devices of a capture stand on each other: kind, parent and master, from sysfs and a file for the rest.
 
-use crate::fields::{Fields, put};
+use crate::netdev::CLASS;
 use crate::parse;
 use crate::rtnl::PAIRS;
+use crate::text::{Fields, put};
 use crate::tree::Tree;
 use rdmascope_model::{Netdev, Reading};
-
-/// Where the kernel lists network devices.
-const CLASS: &str = "sys/class/net";
 
 fn file(name: &str) -> String {
     format!("rdmascope/netdev/{name}/link")
@@ -16,16 +14,21 @@ fn file(name: &str) -> String {
 /// The file of a capture: its text.
 pub(crate) fn to_file(name: &str, netdev: &Netdev) -> (String, String) {
     let mut text = String::new();
-    put(&mut text, "kind", &netdev.kind);
-    put(&mut text, "parent", &netdev.parent);
+    put(&mut text, "kind", &netdev.kind, String::clone);
+    put(&mut text, "parent", &netdev.parent, String::clone);
     (file(name), text)
 }
 
 /// Kind and parent. A device that hardware stands behind is not made and stands on no other, and of some made devices sysfs says
 /// the kind in `uevent` and the index of the device underneath in `iflink`.
 pub(crate) fn kind_and_parent(tree: &Tree, name: &str) -> (Reading<String>, Reading<String>) {
-    let fields = Fields::read(tree, file(name));
-    let (mut kind, mut parent) = (fields.get("kind", parse::plain), fields.get("parent", parse::plain));
+    let fields = Fields::read(tree, &file(name));
+    let told = |key: &str| match &fields {
+        Reading::Value(fields) => fields.get(key, parse::plain),
+        Reading::Absent => Reading::Absent,
+        Reading::Failed(why) => Reading::Failed(why.clone()),
+    };
+    let (mut kind, mut parent) = (told("kind"), told("parent"));
     if let Reading::Failed(_) = kind
         && let Some(found) = kind_by_sysfs(tree, name)
     {
@@ -117,7 +120,7 @@ mod tests {
         assert_eq!(kind_and_parent(&tree, "eth0.100"), (value("vlan"), value("eth0")));
         assert_eq!(kind_and_parent(&tree, "bond0"), (value("bond"), Reading::Absent));
         assert_eq!((master(&tree, "eth0"), master(&tree, "bond0")), (value("bond0"), Reading::Absent));
-        let unknown = Reading::failed("kind in rdmascope/netdev/va/link is not part of this capture");
+        let unknown = Reading::failed("'kind' in rdmascope/netdev/va/link is not part of this capture");
         assert!(matches!(kind_and_parent(&tree, "va"), (Reading::Failed(_), Reading::Failed(_))));
         folder.write("rdmascope/netdev/va/link", "parent: -\n");
         assert_eq!(kind_and_parent(&tree, "va"), (unknown, Reading::Absent));

@@ -12,9 +12,6 @@ use std::path::{Path, PathBuf};
 /// Largest file that is read: a sysfs attribute fills at most one page of memory (`Documentation/filesystems/sysfs.rst`).
 const FILE_BYTES_MAX: usize = 4096;
 
-/// Largest file of a list or of raw frames: ten thousand routes of a capture, or a neighbour cache of a service.
-const LONG_BYTES_MAX: usize = 1 << 20;
-
 /// Most entries of one folder that are looked at; the longest real one is a GID table, 256 slots.
 const ENTRIES_MAX: usize = 8192;
 
@@ -62,7 +59,7 @@ impl Tree {
     /// The text of a file, without the white space around it. An empty file is `Absent`: drivers leave attributes empty that
     /// they have nothing to say for.
     pub(crate) fn text(&self, path: &str) -> Reading<String> {
-        let bytes = match self.bytes(path) {
+        let bytes = match self.bytes(path, FILE_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(Errno::NOENT | Errno::NOTDIR) => return Reading::Absent,
             Err(e) => return Reading::Failed(format!("reading {}{path}: {}", self.label, words(e))),
@@ -92,48 +89,6 @@ impl Tree {
         }
     }
 
-    /// A file that may be longer than an attribute of sysfs, such as a list in a capture, through a parser.
-    pub(crate) fn long_parsed<T>(
-        &self,
-        path: &str,
-        parse: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Reading<T> {
-        let failed = |why: &str| Reading::Failed(format!("reading {}{path}: {why}", self.label));
-        match self.long(path) {
-            Reading::Value(bytes) => match std::str::from_utf8(&bytes).map(str::trim) {
-                Ok("") => Reading::Absent,
-                Ok(text) => parse(text).map_or_else(|why| failed(&why), Reading::Value),
-                Err(_) => failed("not text"),
-            },
-            Reading::Absent => Reading::Absent,
-            Reading::Failed(why) => Reading::Failed(why),
-        }
-    }
-
-    /// All bytes of a file that may be longer than an attribute of sysfs.
-    pub(crate) fn long(&self, path: &str) -> Reading<Vec<u8>> {
-        let read = || {
-            let fd = self.open_to_read(path)?;
-            let mut bytes = Vec::new();
-            let mut part = vec![0; FILE_BYTES_MAX * 16];
-            while bytes.len() <= LONG_BYTES_MAX {
-                match rustix::io::retry_on_intr(|| rustix::io::read(&fd, &mut part))? {
-                    0 => break,
-                    length => bytes.extend_from_slice(&part[..length]),
-                }
-            }
-            Ok(bytes)
-        };
-        match read() {
-            Ok(bytes) if bytes.len() > LONG_BYTES_MAX => {
-                Reading::Failed(format!("reading {}{path}: longer than {LONG_BYTES_MAX} bytes", self.label))
-            }
-            Ok(bytes) => Reading::Value(bytes),
-            Err(Errno::NOENT | Errno::NOTDIR) => Reading::Absent,
-            Err(e) => Reading::Failed(format!("reading {}{path}: {}", self.label, words(e))),
-        }
-    }
-
     /// How long ago a file was written, by the machine's clock.
     pub(crate) fn age_seconds(&self, path: &str) -> Reading<u32> {
         let modified = self
@@ -151,18 +106,40 @@ impl Tree {
         }
     }
 
-    /// Without O_NONBLOCK a named pipe in a hand-made folder would hold the reader for ever.
-    fn open_to_read(&self, path: &str) -> Result<OwnedFd, Errno> {
-        self.open_at(path, OFlags::RDONLY | OFlags::NONBLOCK)
-    }
-
-    fn bytes(&self, path: &str) -> Result<Vec<u8>, Errno> {
-        let fd = self.open_to_read(path)?;
-        let mut bytes = vec![0; FILE_BYTES_MAX + 1];
-        // One call gets all of it: a sysfs attribute is printed at once, and the room is larger than any.
-        let length = rustix::io::retry_on_intr(|| rustix::io::read(&fd, &mut bytes))?;
+    /// The bytes of a file; one more than `most` when it has more.
+    fn bytes(&self, path: &str, most: usize) -> Result<Vec<u8>, Errno> {
+        // Without O_NONBLOCK a named pipe in a hand-made folder would hold the reader for ever.
+        let fd = self.open_at(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let mut bytes = vec![0; most + 1];
+        let mut length = 0;
+        // One call gets all of a sysfs attribute, which is printed at once; only a longer file of procfs takes more.
+        loop {
+            let read = rustix::io::retry_on_intr(|| rustix::io::read(&fd, &mut bytes[length..]))?;
+            length += read;
+            if read == 0 || most <= FILE_BYTES_MAX || length > most {
+                break;
+            }
+        }
         bytes.truncate(length);
         Ok(bytes)
+    }
+
+    /// The first `most` bytes of a file as they are.
+    pub(crate) fn binary(&self, path: &str, most: usize) -> Reading<Vec<u8>> {
+        match self.bytes(path, most) {
+            Ok(mut bytes) => {
+                bytes.truncate(most);
+                Reading::Value(bytes)
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => Reading::Absent,
+            Err(e) => Reading::Failed(format!("reading {}{path}: {}", self.label, words(e))),
+        }
+    }
+
+    /// The text of the first `most` bytes of a file that may be longer than a sysfs attribute, as in procfs. An empty file is an
+    /// empty text: a list may have no lines.
+    pub(crate) fn beginning(&self, path: &str, most: usize) -> Reading<String> {
+        self.binary(path, most).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Names in a folder, sorted, numbers by their value; `Absent` when there is no such folder.

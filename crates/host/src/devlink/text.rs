@@ -2,36 +2,24 @@
 
 use super::ENABLE_ROCE;
 use crate::parse;
+use crate::text::{self, parsed};
 use crate::tree::Tree;
 use rdmascope_model::{Devlink, HealthReporter, Reading};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The whole text where the machine has no such thing.
-const ABSENT: &str = "-";
-
 fn file(address: &str, name: &str) -> String {
     format!("rdmascope/devlink/{address}/{name}")
 }
 
-fn part<T>(tree: &Tree, path: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Reading<T> {
-    let read = |text: &str| if text == ABSENT { Ok(None) } else { parse(text).map(Some) };
-    match tree.long_parsed(path, read) {
-        Reading::Value(Some(value)) => Reading::Value(value),
-        Reading::Value(None) => Reading::Absent,
-        Reading::Absent => Reading::Failed(format!("{path} is not part of this capture, or empty")),
-        Reading::Failed(why) => Reading::Failed(why),
-    }
-}
-
 /// From `health` and `info`; a driver without versions leaves the latter out.
 pub(super) fn from_files(tree: &Tree, address: &str) -> Reading<Devlink> {
-    let reporters = match part(tree, &file(address, "health"), reporters) {
+    let reporters = match parsed(tree, &file(address, "health"), reporters) {
         Reading::Value(reporters) => reporters,
         Reading::Absent => return Reading::Absent,
         Reading::Failed(why) => return Reading::Failed(why),
     };
-    match part(tree, &file(address, "info"), versions) {
+    match parsed(tree, &file(address, "info"), versions) {
         Reading::Value((running, stored)) => Reading::Value(Devlink { reporters, running, stored }),
         Reading::Absent => {
             Reading::Value(Devlink { reporters, running: BTreeMap::new(), stored: BTreeMap::new() })
@@ -42,7 +30,7 @@ pub(super) fn from_files(tree: &Tree, address: &str) -> Reading<Devlink> {
 
 /// From `params`.
 pub(super) fn enable_roce(tree: &Tree, address: &str) -> Reading<bool> {
-    part(tree, &file(address, "params"), switch)
+    parsed(tree, &file(address, "params"), switch)
 }
 
 /// The files of a capture, path and text; what could not be read is left out.
@@ -51,19 +39,14 @@ pub(crate) fn to_files(
     devlink: &Reading<Devlink>,
     enable_roce: &Reading<bool>,
 ) -> Vec<(String, String)> {
-    let absent = || format!("{ABSENT}\n");
-    let (health, info) = match devlink {
-        Reading::Value(devlink) => (Some(health_text(address, devlink)), Some(info_text(address, devlink))),
-        Reading::Absent => (Some(absent()), Some(absent())),
-        Reading::Failed(_) => (None, None),
-    };
-    let params = match enable_roce {
-        Reading::Value(on) => Some(format!(
+    let switch = |on: &bool| {
+        format!(
             "pci/{address}:\n  name {ENABLE_ROCE} type generic\n    values:\n      cmode driverinit value {on}\n"
-        )),
-        Reading::Absent => Some(absent()),
-        Reading::Failed(_) => None,
+        )
     };
+    let health = text::file(devlink, |devlink| health_text(address, devlink));
+    let info = text::file(devlink, |devlink| info_text(address, devlink));
+    let params = text::file(enable_roce, switch);
     let files = [("health", health), ("info", info), ("params", params)];
     files.into_iter().filter_map(|(name, text)| Some((file(address, name), text?))).collect()
 }

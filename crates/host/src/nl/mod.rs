@@ -4,10 +4,19 @@
 //! the sending system call. So these functions block, and whoever calls them gives each device a thread and a deadline of its own.
 
 mod attributes;
+pub(crate) mod dcb;
+pub(crate) mod ethtool;
+pub(crate) mod module;
+#[allow(
+    dead_code,
+    reason = "the questions to devlink and RDMA stand beside the others before their readers do"
+)]
 mod question;
 
 pub(crate) use attributes::{Attributes, Writer};
-pub(crate) use question::{DcbQuestion, DevlinkQuestion, EthtoolQuestion, Question, RdmaQuestion};
+pub(crate) use question::{DcbQuestion, EthtoolQuestion, Question};
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use question::{DevlinkQuestion, RdmaQuestion};
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkBuffer,
@@ -71,6 +80,7 @@ pub(crate) enum Refusal {
 pub(crate) const NOT_SUPPORTED: &[Errno] = &[Errno::OPNOTSUPP, Errno::NODATA];
 
 /// Errors with which the kernel says that it was built, or loaded, without the whole subsystem.
+#[allow(dead_code, reason = "see the module `question`")]
 pub(crate) const NO_SUBSYSTEM: &[Errno] = &[Errno::OPNOTSUPP, Errno::PROTONOSUPPORT, Errno::NOENT];
 
 impl Refusal {
@@ -78,20 +88,22 @@ impl Refusal {
     pub(crate) fn reading<T>(&self, what: &str, absent: &[Errno]) -> Reading<T> {
         match self {
             Self::Errno(errno, _) if absent.contains(errno) => Reading::Absent,
-            Self::Errno(errno @ (Errno::PERM | Errno::ACCESS), _) => Reading::Failed(format!(
-                "{what}: {}; it needs CAP_NET_ADMIN: run as root",
-                std::io::Error::from(*errno)
-            )),
+            refusal => Reading::Failed(refusal.words(what)),
+        }
+    }
+
+    /// What was asked, and why there is no answer.
+    pub(crate) fn words(&self, what: &str) -> String {
+        match self {
+            Self::Errno(errno @ (Errno::PERM | Errno::ACCESS), _) => {
+                format!("{what}: {}; it needs CAP_NET_ADMIN: run as root", std::io::Error::from(*errno))
+            }
             Self::Errno(errno, words) if words.is_empty() => {
-                Reading::Failed(format!("{what}: {}", std::io::Error::from(*errno)))
+                format!("{what}: {}", std::io::Error::from(*errno))
             }
-            Self::Errno(errno, words) => {
-                Reading::Failed(format!("{what}: {} ({words})", std::io::Error::from(*errno)))
-            }
-            Self::Late => {
-                Reading::Failed(format!("{what}: no answer from the kernel within {} s", DEADLINE.as_secs()))
-            }
-            Self::Odd(why) => Reading::Failed(format!("{what}: {why}")),
+            Self::Errno(errno, words) => format!("{what}: {} ({words})", std::io::Error::from(*errno)),
+            Self::Late => format!("{what}: no answer from the kernel within {} s", DEADLINE.as_secs()),
+            Self::Odd(why) => format!("{what}: {why}"),
         }
     }
 }
@@ -126,11 +138,13 @@ impl Socket {
     }
 
     /// A socket to devlink; `ENOENT` where the kernel has none.
+    #[allow(dead_code, reason = "see the module `question`")]
     pub(crate) fn devlink() -> Result<Self, Refusal> {
         Self::generic(Subsystem::Devlink, "devlink")
     }
 
     /// A socket to the RDMA subsystem; `EPROTONOSUPPORT` where the kernel has none.
+    #[allow(dead_code, reason = "see the module `question`")]
     pub(crate) fn rdma() -> Result<Self, Refusal> {
         Self::open(Subsystem::Rdma)
     }
@@ -163,6 +177,7 @@ impl Socket {
     }
 
     /// Asks for all there are; gives the attributes of each answer.
+    #[allow(dead_code, reason = "see the module `question`")]
     pub(crate) fn all(&self, question: Question, attributes: &Writer) -> Result<Vec<Vec<u8>>, Refusal> {
         self.ask(question, attributes, NLM_F_DUMP)
     }

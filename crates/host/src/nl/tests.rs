@@ -133,3 +133,52 @@ fn the_kernel_answers() {
         .all(Question::Ethtool(EthtoolQuestion::LinkState), &Writer::default().nested(1, &Writer::default()));
     assert!(!links.expect("a dump is answered").is_empty());
 }
+
+/// Set for the copy of this program that runs inside the namespace.
+const INSIDE: &str = "RDMASCOPE_TEST_IN_NAMESPACE";
+
+/// Runs the test called `name` in a new network namespace with the veth pair `va`, `vb` (up) and gives `true` there.
+fn with_veth(name: &str) -> bool {
+    use std::process::Command;
+    if std::env::var_os(INSIDE).is_some() {
+        for line in ["link add va type veth peer name vb", "link set va up", "link set vb up"] {
+            assert!(
+                Command::new("ip").args(line.split(' ')).status().expect("`ip` can be started").success()
+            );
+        }
+        return true;
+    }
+    let mut command = Command::new("unshare");
+    command.arg("--net");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    let program = std::env::current_exe().expect("a test knows its own program");
+    let inside = command.arg(program).args(["--exact", name]).env(INSIDE, "1").status();
+    assert!(inside.expect("`unshare` (package util-linux) can be started").success());
+    false
+}
+
+#[test]
+fn a_veth_has_link_modes_and_nothing_that_needs_hardware() {
+    if !with_veth("nl::tests::a_veth_has_link_modes_and_nothing_that_needs_hardware") {
+        return;
+    }
+    let socket = Socket::ethtool().unwrap();
+    let expected = rdmascope_model::Ethtool {
+        // `veth_get_link_ksettings` in `drivers/net/veth.c`.
+        speed_mbps: Reading::Value(10_000),
+        autonegotiation: Reading::Value(false),
+        link: Reading::Value(true),
+        link_down_reason: Reading::Absent,
+        fec: Reading::Absent,
+        pause_rx: Reading::Absent,
+        pause_tx: Reading::Absent,
+    };
+    assert_eq!(ethtool::read(&socket, "va"), expected);
+    assert_eq!(module::read(&socket, "va"), Reading::Absent);
+    assert_eq!(dcb::read(&Socket::dcb().unwrap(), "va"), Reading::Absent);
+    let gone = ethtool::read(&socket, "vx").link;
+    assert!(matches!(&gone, Reading::Failed(why) if why.contains("No such device")), "{gone:?}");
+    assert!(matches!(dcb::read(&Socket::dcb().unwrap(), "vx"), Reading::Failed(_)));
+}

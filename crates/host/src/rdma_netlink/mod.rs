@@ -9,10 +9,10 @@ mod queue_pairs;
 pub use events::{RdmaEvent, RdmaEvents};
 pub(crate) use queue_pairs::{QueuePairs, queue_pairs, queue_pairs_file};
 
-use crate::fields::Fields;
 use crate::nl::{Attributes, NO_SUBSYSTEM, Question, RdmaQuestion, Refusal, Socket, Writer};
 use crate::parse;
 use crate::rdma::CLASS;
+use crate::text;
 use crate::tree::Tree;
 use rdmascope_model::Reading;
 use rustix::io::Errno;
@@ -47,10 +47,10 @@ const SYSTEM: &str = "rdmascope/rdma/system";
 /// In a capture `rdmascope/rdma/system` has the line `netns: shared`.
 pub(crate) fn shared(tree: &Tree) -> Reading<bool> {
     if !tree.is_real() {
-        return Fields::read(tree, SYSTEM.to_owned()).get("netns", |word| match word {
+        return text::parsed(tree, SYSTEM, |text| match text.strip_prefix("netns:").unwrap_or(text).trim() {
             "shared" => Ok(true),
             "exclusive" => Ok(false),
-            _ => Err("neither 'shared' nor 'exclusive'".to_owned()),
+            _ => Err("neither 'netns: shared' nor 'netns: exclusive'".to_owned()),
         });
     }
     let answer = match system(tree) {
@@ -67,12 +67,10 @@ pub(crate) fn shared(tree: &Tree) -> Reading<bool> {
         .map_or(Reading::Absent, |mode| Reading::Value(mode == 1))
 }
 
-/// The file of a capture, path and text.
-pub(crate) fn shared_file(shared: &Reading<bool>) -> (String, String) {
-    let mut text = String::new();
-    let words = shared.as_ref().map(|shared| if *shared { "shared" } else { "exclusive" });
-    crate::fields::put(&mut text, "netns", &words);
-    (SYSTEM.to_owned(), text)
+/// The file of a capture, path and text; `None` when it could not be read.
+pub(crate) fn shared_file(shared: &Reading<bool>) -> Option<(String, String)> {
+    let write = |shared: &bool| format!("netns: {}\n", if *shared { "shared" } else { "exclusive" });
+    Some((SYSTEM.to_owned(), text::file(shared, write)?))
 }
 
 /// Settings of the whole subsystem; `None` without one.
@@ -221,9 +219,12 @@ mod tests {
     fn the_mode_of_a_capture_is_written_and_read() {
         let folder = Folder::new();
         let tree = Tree::open(folder.path()).unwrap();
-        assert_eq!(shared(&tree), Reading::failed("rdmascope/rdma/system is not part of this capture"));
+        assert_eq!(
+            shared(&tree),
+            Reading::failed("rdmascope/rdma/system is not part of this capture, or empty")
+        );
         for mode in [Reading::Value(true), Reading::Value(false), Reading::Absent] {
-            let (path, text) = shared_file(&mode);
+            let (path, text) = shared_file(&mode).unwrap();
             folder.write(&path, &text);
             assert_eq!(shared(&tree), mode);
         }

@@ -3,10 +3,10 @@
 use super::{Asked, attribute};
 use crate::nl::{Attributes, NO_SUBSYSTEM, Question, RdmaQuestion, Refusal, Writer};
 use crate::parse;
+use crate::text;
 use crate::tree::Tree;
 use rdmascope_model::Reading;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 const FILE: &str = "rdmascope/rdma/queue_pairs";
 
@@ -38,10 +38,7 @@ pub(crate) struct QueuePairs {
 /// where there is no RDMA netlink.
 pub(crate) fn queue_pairs(tree: &Tree) -> Reading<Vec<QueuePairs>> {
     if !tree.is_real() {
-        return match tree.long_parsed(FILE, from_text) {
-            Reading::Absent => Reading::Failed(format!("{FILE} is not part of this capture, or empty")),
-            reading => reading,
-        };
+        return text::parsed(tree, FILE, from_text);
     }
     let asked = match Asked::connect(tree) {
         Reading::Value(asked) => asked,
@@ -131,17 +128,17 @@ fn table(device: &str, answers: &[Vec<u8>], total: u64, comm: &dyn Fn(u32) -> St
     all
 }
 
-/// The file of a capture, path and text.
-pub(crate) fn queue_pairs_file(all: &[QueuePairs]) -> (String, String) {
-    let mut text = String::new();
-    for QueuePairs { device, port, pid, name, count } in all {
-        let pid = pid.map_or(HIDDEN.to_owned(), |pid| pid.to_string());
-        let _ = writeln!(text, "{device} {port} {pid} {name} {count}");
-    }
-    if text.is_empty() {
-        let _ = writeln!(text, "{NONE}");
-    }
-    (FILE.to_owned(), text)
+/// The file of a capture, path and text; `None` when they could not be read.
+pub(crate) fn queue_pairs_file(all: &Reading<Vec<QueuePairs>>) -> Option<(String, String)> {
+    let line = |row: &QueuePairs| {
+        let pid = row.pid.map_or(HIDDEN.to_owned(), |pid| pid.to_string());
+        format!("{} {} {pid} {} {}\n", row.device, row.port, row.name, row.count)
+    };
+    let write = |all: &Vec<QueuePairs>| match all.is_empty() {
+        true => format!("{NONE}\n"),
+        false => all.iter().map(line).collect(),
+    };
+    Some((FILE.to_owned(), text::file(all, write)?))
 }
 
 fn from_text(text: &str) -> Result<Vec<QueuePairs>, String> {
@@ -246,11 +243,12 @@ mod tests {
         );
         let full =
             vec![row(1, Some(0), "ib_core", 1), row(1, Some(4711), "python3 -u", 300), row(0, None, "-", 2)];
-        for rows in [full, Vec::new()] {
-            let (path, text) = queue_pairs_file(&rows);
+        for reading in [Reading::Value(full), Reading::Value(Vec::new()), Reading::Absent] {
+            let (path, text) = queue_pairs_file(&reading).unwrap();
             folder.write(&path, &text);
-            assert_eq!(queue_pairs(&tree), Reading::Value(rows));
+            assert_eq!(queue_pairs(&tree), reading);
         }
+        assert_eq!(queue_pairs_file(&Reading::failed("EPERM")), None);
         folder.write(FILE, "mlx5_0 1 4711\n");
         assert!(matches!(queue_pairs(&tree), Reading::Failed(_)));
     }
