@@ -6,7 +6,8 @@
 use crate::parse;
 use crate::text::{self, Fields, put};
 use crate::tree::Tree;
-use rdmascope_model::{Lldp, Reading};
+use rdmascope_model::{Lldp, Netdev, Reading};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const KEPT: &str = "run/systemd/netif/lldp";
@@ -32,8 +33,26 @@ const ORGANISATION: u8 = 127;
 const FRAME_SIZE: [u8; 4] = [0x00, 0x12, 0x0f, 4];
 const PRIORITY_FLOW_CONTROL: [u8; 4] = [0x00, 0x80, 0xc2, 0x0b];
 
+/// Fills in the neighbour of every network device.
+pub(crate) fn add(tree: &Tree, netdevs: &mut BTreeMap<String, Netdev>) {
+    // One folder for thousands of devices, most of which have no neighbour.
+    let kept_of = tree.list(KEPT);
+    for (name, netdev) in netdevs {
+        netdev.lldp = match (tree.is_real(), &kept_of, &netdev.index) {
+            (false, ..) => from_file(tree, name),
+            (true, Reading::Value(indices), Reading::Value(index))
+                if indices.contains(&index.to_string()) =>
+            {
+                kept(tree, *index)
+            }
+            (true, Reading::Failed(why), _) => Reading::Failed(why.clone()),
+            _ => Reading::Absent,
+        };
+    }
+}
+
 /// The neighbour of the network device with this kernel index, on the machine that we run on. `Absent` where nobody keeps it.
-pub(crate) fn kept(tree: &Tree, index: u32) -> Reading<Lldp> {
+fn kept(tree: &Tree, index: u32) -> Reading<Lldp> {
     let path = format!("{KEPT}/{index}");
     let bytes = match tree.binary(&path, KEPT_BYTES_MAX) {
         Reading::Value(bytes) => bytes,
@@ -149,7 +168,7 @@ fn file(name: &str) -> String {
 }
 
 /// Lines of this file have the names of the fields of [`Lldp`]; a line `-` alone: no neighbour, or nobody who listens to it.
-pub(crate) fn from_file(tree: &Tree, name: &str) -> Reading<Lldp> {
+fn from_file(tree: &Tree, name: &str) -> Reading<Lldp> {
     let fields = match Fields::read(tree, &file(name)) {
         Reading::Value(fields) => fields,
         Reading::Absent => return Reading::Absent,

@@ -1,6 +1,7 @@
 //! Reads RDMA devices and their ports from sysfs (`drivers/infiniband/core/sysfs.c`); one odd file costs one reading.
 
 use crate::parse;
+use crate::rdma_netlink::Asked;
 use crate::tree::Tree;
 use rdmascope_model::{Device, Gid, GidEntry, Port, Reading};
 use std::collections::BTreeMap;
@@ -13,6 +14,14 @@ pub(crate) const CLASS: &str = "sys/class/infiniband";
 
 /// Where the kernel lists the character devices that verbs are spoken through.
 const VERBS_CLASS: &str = "sys/class/infiniband_verbs";
+
+/// What the reading of a device needs besides its files.
+pub(crate) struct Means<'a> {
+    /// Asks a port's MTU.
+    pub(crate) mtu_of: &'a dyn Fn(&str, u8) -> PortMtu,
+    /// RDMA netlink, where it is there.
+    pub(crate) rdma_netlink: Option<&'a Asked>,
+}
 
 /// The RDMA MTU of a port, which sysfs does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +69,7 @@ pub(crate) fn uverbs_nodes(tree: &Tree) -> Reading<(BTreeMap<String, String>, Ve
 }
 
 /// Everything about one device. It may block in the kernel for as long as the driver's firmware does not answer.
-pub(crate) fn device(tree: &Tree, name: &str, mtu_of: &dyn Fn(&str, u8) -> PortMtu) -> Device {
+pub(crate) fn device(tree: &Tree, name: &str, means: &Means<'_>) -> Device {
     let base = format!("{CLASS}/{name}");
     let numa = tree.parsed(&format!("{base}/device/numa_node"), parse::number::<i64>);
     Device {
@@ -84,7 +93,7 @@ pub(crate) fn device(tree: &Tree, name: &str, mtu_of: &dyn Fn(&str, u8) -> PortM
         system_guid: tree.parsed(&format!("{base}/sys_image_guid"), parse::guid),
         devlink: Reading::failed(NOT_YET),
         nodes: Vec::new(),
-        ports: port_numbers(tree, &base).into_iter().map(|n| port(tree, name, n, mtu_of)).collect(),
+        ports: port_numbers(tree, &base).into_iter().map(|n| port(tree, name, n, means)).collect(),
     }
 }
 
@@ -133,13 +142,18 @@ fn port_numbers(tree: &Tree, base: &str) -> Vec<u8> {
     }
 }
 
-fn port(tree: &Tree, device: &str, number: u8, mtu_of: &dyn Fn(&str, u8) -> PortMtu) -> Port {
+fn port(tree: &Tree, device: &str, number: u8, means: &Means<'_>) -> Port {
     let base = format!("{CLASS}/{device}/ports/{number}");
     let (gids, gids_unread) = gid_table(tree, &base);
-    let mtu = mtu_of(device, number);
+    let mtu = (means.mtu_of)(device, number);
     let mut counters = BTreeMap::new();
     add_counters(tree, &base, "counters", &mut counters);
-    add_counters(tree, &base, "hw_counters", &mut counters);
+    match means.rdma_netlink.map(|asked| asked.statistics(device, number)) {
+        Some(Reading::Value(found)) => {
+            counters.extend(found.into_iter().map(|(name, value)| (name, Reading::Value(value))));
+        }
+        _ => add_counters(tree, &base, "hw_counters", &mut counters),
+    }
     Port {
         number,
         state: tree.parsed(&format!("{base}/state"), parse::port_state),
@@ -151,7 +165,14 @@ fn port(tree: &Tree, device: &str, number: u8, mtu_of: &dyn Fn(&str, u8) -> Port
         lid: tree.parsed(&format!("{base}/lid"), parse::hex_u16),
         active_mtu: mtu.active,
         max_mtu: mtu.max,
-        netdev: netdev_of(tree, device, number, &gids),
+        netdev: match netdev_of(tree, device, number, &gids) {
+            Reading::Value(name) => Reading::Value(name),
+            // Asked last: it is one more question to the firmware.
+            missing => match means.rdma_netlink.map(|asked| asked.netdev(device, number)) {
+                Some(Reading::Value(name)) => Reading::Value(name),
+                _ => missing,
+            },
+        },
         gids,
         gids_unread,
         counters,

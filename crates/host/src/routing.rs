@@ -3,7 +3,7 @@
 use crate::parse;
 use crate::text::parsed;
 use crate::tree::Tree;
-use rdmascope_model::{Address, Neighbour, Reading, Route, Routing};
+use rdmascope_model::{Address, Neighbour, Route, Routing};
 use std::fmt::Write as _;
 
 /// The table of our own addresses (`RT_TABLE_LOCAL`, `include/uapi/linux/rtnetlink.h`).
@@ -169,6 +169,7 @@ fn parse_neighbours(text: &str) -> Result<Vec<Neighbour>, String> {
 mod tests {
     use super::*;
     use rdmascope_fixtures::Folder;
+    use rdmascope_model::Reading;
 
     fn route(to: Option<&str>, netdev: &str, table: u32, gateway: Option<&str>) -> Route {
         Route {

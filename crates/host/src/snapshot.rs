@@ -1,10 +1,10 @@
 //! One look at the whole machine: every device in a thread of its own, so that one that hangs in the kernel costs only itself.
 
 use crate::nic::Modules;
-use crate::rdma::{self, PortMtu};
+use crate::rdma::{self, Means, PortMtu};
 use crate::tree::Tree;
-use crate::{Clock, netdev, parse, routing, rtnl};
-use rdmascope_model::{Device, Netdev, PortState, Reading, Routing, Snapshot, System};
+use crate::{Clock, parse, told};
+use rdmascope_model::{Device, PortState, Reading, Snapshot, System};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -96,16 +96,6 @@ impl Host {
         rdma::uverbs_nodes(&self.tree).map(|(nodes, _)| nodes)
     }
 
-    /// Network devices: by rtnetlink on the machine that we run on, from the capture's files elsewhere.
-    pub async fn netdevs(&self) -> Reading<BTreeMap<String, Netdev>> {
-        if self.is_real() { rtnl::dump().await } else { netdev::from_files(&self.tree) }
-    }
-
-    /// Routes, policy rules and neighbours, likewise.
-    async fn routing(&self) -> Routing {
-        if self.is_real() { rtnl::routing().await } else { routing::from_files(&self.tree) }
-    }
-
     /// Everything, once.
     ///
     /// `mtu_of` asks the verbs library for a port's MTU ([`crate::ask_verbs`]); it is called from other threads, and only on the machine that we run on: a
@@ -135,13 +125,15 @@ impl Host {
         };
         let mut netdevs = self.netdevs().await;
         self.add_details(&devices, &mut netdevs).await;
+        let mut pci = Reading::failed(rdma::NOT_YET);
+        self.add_enable_roce(&mut pci).await;
         Snapshot {
             taken_at,
             devices,
             netdevs,
             routing: self.routing().await,
-            pci: Reading::failed(rdma::NOT_YET),
-            system: System::unread(rdma::NOT_YET),
+            pci,
+            system: System { rdma_shared: self.rdma_shared().await, ..System::unread(rdma::NOT_YET) },
             workloads: Reading::failed(rdma::NOT_YET),
         }
     }
@@ -156,7 +148,10 @@ impl Host {
             let ask = |device: &str, port: u8| {
                 if host.is_real() { mtu_of(device, port) } else { captured_mtu(&host.tree, device, port) }
             };
-            let read = rdma::device(&host.tree, &device, &ask);
+            let asked = told::rdma_netlink(&host.tree);
+            let means = Means { mtu_of: &ask, rdma_netlink: asked.as_ref() };
+            let mut read = rdma::device(&host.tree, &device, &means);
+            told::add_devlink(&host.tree, &mut read);
             host.reading.lock().unwrap_or_else(PoisonError::into_inner).remove(&device);
             read
         });

@@ -11,12 +11,12 @@ fn file(name: &str) -> String {
     format!("rdmascope/netdev/{name}/link")
 }
 
-/// The file of a capture: its text.
-pub(crate) fn to_file(name: &str, netdev: &Netdev) -> (String, String) {
+/// The file of a capture, path and text; `None` when nothing of it could be read.
+pub(crate) fn to_file(name: &str, netdev: &Netdev) -> Option<(String, String)> {
     let mut text = String::new();
     put(&mut text, "kind", &netdev.kind, String::clone);
     put(&mut text, "parent", &netdev.parent, String::clone);
-    (file(name), text)
+    (!text.is_empty()).then(|| (file(name), text))
 }
 
 /// Kind and parent. A device that hardware stands behind is not made and stands on no other, and of some made devices sysfs says
@@ -135,7 +135,7 @@ mod tests {
             (Reading::Absent, Reading::Absent),
         ] {
             let netdev = Netdev { kind: kind.clone(), parent: parent.clone(), ..Netdev::unread("") };
-            let (path, text) = to_file("x0", &netdev);
+            let (path, text) = to_file("x0", &netdev).unwrap();
             folder.write(&path, &text);
             let tree = Tree::open(folder.path()).unwrap();
             assert_eq!(kind_and_parent(&tree, "x0"), (kind, parent));

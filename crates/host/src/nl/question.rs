@@ -83,8 +83,6 @@ pub(crate) enum EthtoolQuestion {
 pub(crate) enum DevlinkQuestion {
     /// `DEVLINK_CMD_GET`.
     Devices = 1,
-    /// `DEVLINK_CMD_PORT_GET`.
-    Ports = 5,
     /// `DEVLINK_CMD_PARAM_GET`.
     Parameters = 38,
     /// `DEVLINK_CMD_INFO_GET`.

@@ -7,7 +7,8 @@ mod events;
 mod queue_pairs;
 
 pub use events::{RdmaEvent, RdmaEvents};
-pub(crate) use queue_pairs::{QueuePairs, queue_pairs, queue_pairs_file};
+pub use queue_pairs::QueuePairs;
+pub(crate) use queue_pairs::{queue_pairs, queue_pairs_file};
 
 use crate::nl::{Attributes, NO_SUBSYSTEM, Question, RdmaQuestion, Refusal, Socket, Writer};
 use crate::parse;

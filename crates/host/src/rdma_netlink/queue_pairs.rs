@@ -18,18 +18,18 @@ const HIDDEN: &str = "-";
 
 /// Queue pairs of one owner on one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct QueuePairs {
+pub struct QueuePairs {
     /// RDMA device.
-    pub(crate) device: String,
+    pub device: String,
     /// Port; 0 while it is not yet bound to one, and on those whose owner is not shown.
-    pub(crate) port: u8,
+    pub port: u8,
     /// Process in our PID namespace; 0: the kernel itself. `None`: the kernel counts them and does not show whose they are, because
     /// they belong to another PID namespace, or to a process that is ending.
-    pub(crate) pid: Option<u32>,
+    pub pid: Option<u32>,
     /// Name of the process (`comm`), or of the kernel module; `-` where it is not known.
-    pub(crate) name: String,
+    pub name: String,
     /// How many.
-    pub(crate) count: u32,
+    pub count: u32,
 }
 
 /// The queue pairs of all RDMA devices; in a capture from `rdmascope/rdma/queue_pairs`, lines `DEVICE PORT PID NAME COUNT`.
