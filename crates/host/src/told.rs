@@ -208,10 +208,8 @@ mod tests {
     #[test]
     fn a_capture_that_was_told_nothing_says_so() {
         let fake = FakeHost::mlx5(1);
-        for folder in ["rdmascope/routes", "rdmascope/rules", "rdmascope/neighbours"] {
-            if fake.folder().path().join(folder).exists() {
-                fake.folder().remove(folder);
-            }
+        for file in ["routes", "rdma/queue_pairs"] {
+            fake.folder().remove(&format!("rdmascope/{file}"));
         }
         let host = Host::new(fake.root().to_owned()).unwrap();
         let seen = run(host.snapshot(|_, _| PortMtu::failed("")));

@@ -63,6 +63,50 @@ fn a_connectx_machine_is_read_as_the_kernel_shows_it() {
 }
 
 #[test]
+fn what_netlink_tells_is_in_the_snapshot() {
+    let fake = FakeHost::mlx5(2);
+    fake.folder().write(
+        "rdmascope/devlink/0000:3b:00.1/health",
+        "pci/0000:3b:00.1:\n  reporter fw_fatal\n    state error error 2 recover 1\n",
+    );
+    fake.folder().write(
+        "rdmascope/netdev/eth1/lldp",
+        "system: leaf-12\nport: Ethernet1/7\nframe_bytes_max: 9216\npfc: 3\nage_seconds: 20\n",
+    );
+    let seen = read(&host(&fake));
+    assert_eq!(seen.system.rdma_shared, Reading::Value(true));
+    assert_eq!(
+        (&seen.routing.own_rules, &seen.routing.unresolved),
+        (&Reading::Value(0), &Reading::Value(vec![]))
+    );
+    let routes = seen.routing.routes.value().unwrap();
+    assert_eq!((routes.len(), routes[0].to), (3, None));
+    let devices = seen.devices.value().unwrap();
+    let devlink = devices[1].devlink.value().unwrap();
+    assert!(devlink.reporters[0].in_error && devlink.reporters[0].errors == 2);
+    assert_eq!(devlink.running["fw.version"], "28.41.1000");
+    let netdev = &seen.netdevs.value().unwrap()["eth1"];
+    assert_eq!(
+        (&netdev.kind, &netdev.parent, &netdev.master),
+        (&Reading::Absent, &Reading::Absent, &Reading::Absent)
+    );
+    assert_eq!(netdev.hardware, Reading::Value(1));
+    assert_eq!(netdev.lldp.value().unwrap().pfc, Reading::Value(1 << 3));
+    // Software has no function under it, and a neighbour that says nothing is none.
+    let soft = read(&host(&FakeHost::rxe(1)));
+    assert_eq!(soft.devices.value().unwrap()[0].devlink, Reading::Absent);
+    assert_eq!(soft.netdevs.value().unwrap()["w1"].lldp, Reading::Absent);
+    // What was not asked for is not taken for healthy.
+    fake.folder().remove("rdmascope/devlink/0000:3b:00.1");
+    let seen = read(&host(&fake));
+    let devlink = &seen.devices.value().unwrap()[1].devlink;
+    assert!(
+        matches!(devlink, Reading::Failed(why) if why.contains("not part of this capture")),
+        "{devlink:?}"
+    );
+}
+
+#[test]
 fn a_soft_roce_device_has_less_and_is_no_worse_for_it() {
     let fake = FakeHost::rxe(2);
     let seen = read(&host(&fake));
