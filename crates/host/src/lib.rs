@@ -3,24 +3,33 @@
 //! [`Host`] reads; nothing here judges. Every value is a [`rdmascope_model::Reading`]: one odd file, port or device costs its own
 //! readings and no other. Nothing on the machine is changed: files are opened for reading only, and netlink is asked, never told.
 
+mod acs;
 mod clock;
+mod container;
 mod counters;
 mod devlink;
 mod ecn;
 mod endpoints;
+mod function;
 mod identity;
 mod idle;
+mod interface;
 mod lldp;
 mod netdev;
 mod nic;
 mod nl;
+mod nodes;
 mod parse;
+mod pci;
+mod processes;
 mod rdma;
 mod rdma_netlink;
+mod resting;
 mod routing;
 mod rtnl;
 mod snapshot;
 mod stacked;
+mod system;
 mod text;
 mod told;
 mod traffic;
@@ -32,8 +41,10 @@ pub use endpoints::endpoints;
 pub use identity::{boot_id, host_name};
 pub use idle::{IdleGate, IdleState};
 pub use nic::netdev_files;
+pub use nodes::device_nodes_text;
+pub use processes::{QueuePairs, queue_pairs_text};
 pub use rdma::PortMtu;
-pub use rdma_netlink::{QueuePairs, RdmaEvent, RdmaEvents};
+pub use rdma_netlink::{RdmaEvent, RdmaEvents};
 pub use rtnl::{LinkEvent, LinkEvents};
 pub use snapshot::{Host, HostError};
 pub use told::told_files;

@@ -1,10 +1,12 @@
 //! One look at the whole machine: every device in a thread of its own, so that one that hangs in the kernel costs only itself.
 
 use crate::nic::Modules;
+use crate::nodes::{self, Nodes};
 use crate::rdma::{self, Means, PortMtu};
+use crate::resting::Resting;
 use crate::tree::Tree;
-use crate::{Clock, parse, told};
-use rdmascope_model::{Device, PortState, Reading, Snapshot, System};
+use crate::{Clock, QueuePairs, parse, pci, processes, system, told};
+use rdmascope_model::{Device, PciFunction, PortState, Reading, Snapshot, System, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,9 +39,13 @@ pub struct Host {
     tree: Arc<Tree>,
     /// Devices that are looked at; empty: all.
     only: Arc<[String]>,
-    /// Devices whose reading has begun and not come back.
+    /// Names of processes that should use RDMA.
+    workloads: Arc<[String]>,
+    /// Devices and parts of the machine whose reading has begun and not come back.
     pub(crate) reading: Arc<Mutex<BTreeSet<String>>>,
     pub(crate) modules: Arc<Modules>,
+    /// Counters that the driver refused lately.
+    resting: Arc<Resting>,
 }
 
 impl Host {
@@ -52,8 +58,10 @@ impl Host {
         Ok(Self {
             tree: Arc::new(tree),
             only: Arc::default(),
+            workloads: Arc::default(),
             reading: Arc::default(),
             modules: Arc::default(),
+            resting: Arc::default(),
         })
     }
 
@@ -69,6 +77,13 @@ impl Host {
     #[must_use]
     pub fn only(mut self, devices: &[String]) -> Self {
         self.only = devices.into();
+        self
+    }
+
+    /// The same machine, on which processes with these names (`*` stands for any letters) should use RDMA.
+    #[must_use]
+    pub fn with_workloads(mut self, names: &[String]) -> Self {
+        self.workloads = names.into();
         self
     }
 
@@ -93,7 +108,50 @@ impl Host {
     /// back the removal, and sysfs still says ACTIVE meanwhile (seen on rxe).
     #[must_use]
     pub fn uverbs_nodes(&self) -> Reading<BTreeMap<String, String>> {
-        rdma::uverbs_nodes(&self.tree).map(|(nodes, _)| nodes)
+        nodes::verbs(&self.tree).map(|(nodes, _)| nodes)
+    }
+
+    /// PCI functions that matter here, and the bridges above them. Each costs about fifteen small files: for every minute, not every second.
+    pub async fn pci(&self) -> Reading<BTreeMap<String, PciFunction>> {
+        let mut functions = self.part("PCI functions", pci::functions, Reading::Failed).await;
+        self.add_enable_roce(&mut functions).await;
+        functions
+    }
+
+    /// The kernel, its settings and its limits: for every minute.
+    pub async fn system(&self) -> System {
+        self.part("the machine's settings", system::system, |why| System::unread(&why)).await
+    }
+
+    /// Processes that hold queue pairs, by the kernel's table of them, and those that should ([`Self::with_workloads`]): for every
+    /// minute at most, since the names of all processes are read for the latter.
+    pub async fn workloads(&self, queue_pairs: Reading<Vec<QueuePairs>>) -> Reading<Vec<Workload>> {
+        let names = Arc::clone(&self.workloads);
+        let read = move |tree: &Tree| processes::workloads(tree, &queue_pairs, &names);
+        self.part("processes", read, Reading::Failed).await
+    }
+
+    /// Reads one part of the machine in a thread of its own, within the deadline of a device.
+    pub(crate) async fn part<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        read: impl FnOnce(&Tree) -> T + Send + 'static,
+        failed: impl FnOnce(String) -> T,
+    ) -> T {
+        if !self.reading.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned()) {
+            return failed(format!("an earlier reading of {what} is still stuck in the kernel"));
+        }
+        let host = self.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            let value = read(&host.tree);
+            host.reading.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
+            value
+        });
+        match tokio::time::timeout(DEVICE_DEADLINE, reading).await {
+            Ok(Ok(value)) => value,
+            Ok(Err(_)) => failed(format!("the thread that read {what} ended early")),
+            Err(_) => failed(format!("reading {what} took longer than {} s", DEVICE_DEADLINE.as_secs())),
+        }
     }
 
     /// Everything, once.
@@ -105,13 +163,14 @@ impl Host {
     pub async fn snapshot(&self, mtu_of: impl Fn(&str, u8) -> PortMtu + Send + Sync + 'static) -> Snapshot {
         let taken_at = Clock::new().now().wall;
         let mtu_of: Arc<MtuOf> = Arc::new(mtu_of);
+        let nodes = Arc::new(Nodes::read(&self.tree));
         let devices = match rdma::device_names(&self.tree) {
             Reading::Value(names) => {
                 let wanted = |name: &String| self.only.is_empty() || self.only.contains(name);
                 let reads: Vec<_> = names
                     .into_iter()
                     .filter(wanted)
-                    .map(|name| self.begin_device(name, Arc::clone(&mtu_of)))
+                    .map(|name| self.begin_device(name, Arc::clone(&mtu_of), Arc::clone(&nodes)))
                     .collect();
                 let mut devices = Vec::with_capacity(reads.len());
                 let deadline = tokio::time::Instant::now() + DEVICE_DEADLINE;
@@ -123,23 +182,25 @@ impl Host {
             Reading::Absent => Reading::Absent,
             Reading::Failed(why) => Reading::Failed(why),
         };
-        let mut netdevs = self.netdevs().await;
+        let (netdevs, pci, system, workloads, routing) = tokio::join!(
+            self.netdevs(),
+            self.pci(),
+            self.system(),
+            async { self.workloads(self.queue_pairs().await).await },
+            self.routing(),
+        );
+        let mut netdevs = netdevs;
         self.add_details(&devices, &mut netdevs).await;
-        let mut pci = Reading::failed(rdma::NOT_YET);
-        self.add_enable_roce(&mut pci).await;
-        Snapshot {
-            taken_at,
-            devices,
-            netdevs,
-            routing: self.routing().await,
-            pci,
-            system: System { rdma_shared: self.rdma_shared().await, ..System::unread(rdma::NOT_YET) },
-            workloads: Reading::failed(rdma::NOT_YET),
-        }
+        Snapshot { taken_at, devices, netdevs, routing, pci, system, workloads }
     }
 
     /// Starts the reading of one device, unless an earlier one is still stuck.
-    fn begin_device(&self, name: String, mtu_of: Arc<MtuOf>) -> (String, Option<DeviceRead>) {
+    fn begin_device(
+        &self,
+        name: String,
+        mtu_of: Arc<MtuOf>,
+        nodes: Arc<Nodes>,
+    ) -> (String, Option<DeviceRead>) {
         if !self.reading.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
             return (name, None);
         }
@@ -149,7 +210,12 @@ impl Host {
                 if host.is_real() { mtu_of(device, port) } else { captured_mtu(&host.tree, device, port) }
             };
             let asked = told::rdma_netlink(&host.tree);
-            let means = Means { mtu_of: &ask, rdma_netlink: asked.as_ref() };
+            let means = Means {
+                mtu_of: &ask,
+                nodes: &nodes,
+                resting: host.is_real().then_some(&*host.resting),
+                rdma_netlink: asked.as_ref(),
+            };
             let mut read = rdma::device(&host.tree, &device, &means);
             told::add_devlink(&host.tree, &mut read);
             host.reading.lock().unwrap_or_else(PoisonError::into_inner).remove(&device);

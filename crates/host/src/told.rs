@@ -1,15 +1,11 @@
 //! What only netlink tells of routes, RDMA devices and their functions: where it comes into the snapshot, and as files of a capture.
 
-use crate::rdma_netlink::{self, Asked, QueuePairs};
+use crate::processes::{QUEUE_PAIRS, QueuePairs, queue_pairs_text};
+use crate::rdma_netlink::{self, Asked};
 use crate::tree::Tree;
-use crate::{Host, devlink, lldp, netdev, routing, rtnl, stacked};
+use crate::{Host, devlink, interface, lldp, netdev, routing, rtnl, stacked, text};
 use rdmascope_model::{Device, Netdev, PciFunction, Reading, Routing, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::PoisonError;
-use std::time::Duration;
-
-/// How long one question may take. The kernel answers within a millisecond, except for queue pairs: one firmware command each.
-const DEADLINE: Duration = Duration::from_secs(5);
 
 /// First byte of the PCI class of network controllers, InfiniBand ones too (PCI Code and ID Assignment, 1.3).
 const NETWORK: u32 = 0x02;
@@ -19,6 +15,9 @@ impl Host {
     pub async fn netdevs(&self) -> Reading<BTreeMap<String, Netdev>> {
         let mut found = if self.is_real() { rtnl::dump().await } else { netdev::from_files(self.tree()) };
         if let Reading::Value(netdevs) = &mut found {
+            if self.is_real() {
+                interface::complete(self.tree(), netdevs);
+            }
             lldp::add(self.tree(), netdevs);
         }
         found
@@ -32,12 +31,7 @@ impl Host {
     /// Who holds the queue pairs of all RDMA devices; `Absent` where the kernel has no RDMA netlink. The kernel shows processes of
     /// our process id namespace and those below it; all others are one row without an owner for each device.
     pub async fn queue_pairs(&self) -> Reading<Vec<QueuePairs>> {
-        self.asked("queue pairs", rdma_netlink::queue_pairs).await
-    }
-
-    /// Whether all network namespaces share the RDMA devices.
-    pub(crate) async fn rdma_shared(&self) -> Reading<bool> {
-        self.asked("RDMA settings", rdma_netlink::shared).await
+        self.part("queue pairs", rdma_netlink::queue_pairs, Reading::Failed).await
     }
 
     /// Fills in whether RoCE is switched on for every function that can have it: those of network and InfiniBand controllers. All others
@@ -57,7 +51,7 @@ impl Host {
                 addresses.iter().map(|address| devlink::enable_roce(tree, address)).collect::<Vec<_>>(),
             )
         };
-        match self.asked("RoCE switches", ask).await {
+        match self.part("RoCE switches", ask, Reading::Failed).await {
             Reading::Value(answers) => {
                 for ((_, function), answer) in network.into_iter().zip(answers) {
                     function.enable_roce = answer;
@@ -66,32 +60,6 @@ impl Host {
             missing => {
                 let why = missing.why_missing().unwrap_or_default();
                 network.into_iter().for_each(|(_, function)| function.enable_roce = Reading::failed(why));
-            }
-        }
-    }
-
-    /// Asks in a thread of its own; while an earlier question is stuck in the kernel, none is asked again.
-    async fn asked<T: Send + 'static>(
-        &self,
-        what: &str,
-        ask: impl FnOnce(&Tree) -> Reading<T> + Send + 'static,
-    ) -> Reading<T> {
-        if !self.reading.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned()) {
-            return Reading::Failed(format!(
-                "an earlier question for the {what} is still stuck in the kernel"
-            ));
-        }
-        let (host, key) = (self.clone(), what.to_owned());
-        let answer = tokio::task::spawn_blocking(move || {
-            let answer = ask(host.tree());
-            host.reading.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-            answer
-        });
-        match tokio::time::timeout(DEADLINE, answer).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Reading::Failed(format!("the thread that asked for the {what} ended early")),
-            Err(_) => {
-                Reading::Failed(format!("asking for the {what} took longer than {} s", DEADLINE.as_secs()))
             }
         }
     }
@@ -120,7 +88,8 @@ pub(crate) fn add_devlink(tree: &Tree, device: &mut Device) {
 #[must_use]
 pub fn told_files(snapshot: &Snapshot, queue_pairs: &Reading<Vec<QueuePairs>>) -> Vec<(String, String)> {
     let mut files = routing::to_files(&snapshot.routing);
-    files.extend(rdma_netlink::queue_pairs_file(queue_pairs));
+    let table = text::file(queue_pairs, |table| queue_pairs_text(table));
+    files.extend(table.map(|table| (QUEUE_PAIRS.to_owned(), table)));
     files.extend(rdma_netlink::shared_file(&snapshot.system.rdma_shared));
     for (name, netdev) in snapshot.netdevs.value().into_iter().flatten() {
         files.extend(stacked::to_file(name, netdev));
@@ -227,7 +196,7 @@ mod tests {
         let host = Host::here().unwrap();
         let queue_pairs = run(host.queue_pairs());
         assert!(!matches!(queue_pairs, Reading::Failed(_)), "{queue_pairs:?}");
-        let shared = run(host.rdma_shared());
+        let shared = rdma_netlink::shared(host.tree());
         assert!(!matches!(shared, Reading::Failed(_)), "{shared:?}");
     }
 }

@@ -7,8 +7,7 @@ mod events;
 mod queue_pairs;
 
 pub use events::{RdmaEvent, RdmaEvents};
-pub use queue_pairs::QueuePairs;
-pub(crate) use queue_pairs::{queue_pairs, queue_pairs_file};
+pub(crate) use queue_pairs::queue_pairs;
 
 use crate::nl::{Attributes, NO_SUBSYSTEM, Question, RdmaQuestion, Refusal, Socket, Writer};
 use crate::parse;

@@ -3,34 +3,13 @@
 use super::{Asked, attribute};
 use crate::nl::{Attributes, NO_SUBSYSTEM, Question, RdmaQuestion, Refusal, Writer};
 use crate::parse;
-use crate::text;
+use crate::processes::{QueuePairs, captured_queue_pairs};
 use crate::tree::Tree;
 use rdmascope_model::Reading;
 use std::collections::BTreeMap;
 
-const FILE: &str = "rdmascope/rdma/queue_pairs";
-
-/// A file that lists nothing.
-const NONE: &str = "none";
-
 /// What stands in the place of an owner that the kernel does not show.
 const HIDDEN: &str = "-";
-
-/// Queue pairs of one owner on one port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueuePairs {
-    /// RDMA device.
-    pub device: String,
-    /// Port; 0 while it is not yet bound to one, and on those whose owner is not shown.
-    pub port: u8,
-    /// Process in our PID namespace; 0: the kernel itself. `None`: the kernel counts them and does not show whose they are, because
-    /// they belong to another PID namespace, or to a process that is ending.
-    pub pid: Option<u32>,
-    /// Name of the process (`comm`), or of the kernel module; `-` where it is not known.
-    pub name: String,
-    /// How many.
-    pub count: u32,
-}
 
 /// The queue pairs of all RDMA devices; in a capture from `rdmascope/rdma/queue_pairs`, lines `DEVICE PORT PID NAME COUNT`.
 ///
@@ -38,7 +17,7 @@ pub struct QueuePairs {
 /// where there is no RDMA netlink.
 pub(crate) fn queue_pairs(tree: &Tree) -> Reading<Vec<QueuePairs>> {
     if !tree.is_real() {
-        return text::parsed(tree, FILE, from_text);
+        return captured_queue_pairs(tree);
     }
     let asked = match Asked::connect(tree) {
         Reading::Value(asked) => asked,
@@ -128,45 +107,9 @@ fn table(device: &str, answers: &[Vec<u8>], total: u64, comm: &dyn Fn(u32) -> St
     all
 }
 
-/// The file of a capture, path and text; `None` when they could not be read.
-pub(crate) fn queue_pairs_file(all: &Reading<Vec<QueuePairs>>) -> Option<(String, String)> {
-    let line = |row: &QueuePairs| {
-        let pid = row.pid.map_or(HIDDEN.to_owned(), |pid| pid.to_string());
-        format!("{} {} {pid} {} {}\n", row.device, row.port, row.name, row.count)
-    };
-    let write = |all: &Vec<QueuePairs>| match all.is_empty() {
-        true => format!("{NONE}\n"),
-        false => all.iter().map(line).collect(),
-    };
-    Some((FILE.to_owned(), text::file(all, write)?))
-}
-
-fn from_text(text: &str) -> Result<Vec<QueuePairs>, String> {
-    let one = |line: &str| {
-        let words: Vec<&str> = line.split(' ').collect();
-        // A process may have spaces in its name.
-        let [device, port, pid, name @ .., count] = &words[..] else {
-            return Err("a line of it is not of the form 'DEVICE PORT PID NAME COUNT'".to_owned());
-        };
-        let pid = match *pid {
-            HIDDEN => None,
-            pid => Some(parse::number(pid)?),
-        };
-        Ok(QueuePairs {
-            device: parse::plain(device)?,
-            port: parse::number(port)?,
-            pid,
-            name: parse::plain(&name.join(" "))?,
-            count: parse::number(count)?,
-        })
-    };
-    text.lines().map(str::trim).filter(|line| !line.is_empty() && *line != NONE).map(one).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdmascope_fixtures::Folder;
 
     fn entry(port: Option<u32>, pid: Option<u32>, kernel: Option<&str>) -> Writer {
         let mut entry = Writer::default();
@@ -232,24 +175,5 @@ mod tests {
         let answer = Writer::default().u32(attribute::DEV_INDEX, 0).nested(attribute::RES_SUMMARY, &table);
         assert_eq!(summary(answer.as_bytes()), 300);
         assert_eq!(summary(&[]), 0);
-    }
-
-    #[test]
-    fn what_is_written_is_read_again() {
-        let folder = Folder::new();
-        let tree = Tree::open(folder.path()).unwrap();
-        assert!(
-            matches!(queue_pairs(&tree), Reading::Failed(why) if why.contains("not part of this capture"))
-        );
-        let full =
-            vec![row(1, Some(0), "ib_core", 1), row(1, Some(4711), "python3 -u", 300), row(0, None, "-", 2)];
-        for reading in [Reading::Value(full), Reading::Value(Vec::new()), Reading::Absent] {
-            let (path, text) = queue_pairs_file(&reading).unwrap();
-            folder.write(&path, &text);
-            assert_eq!(queue_pairs(&tree), reading);
-        }
-        assert_eq!(queue_pairs_file(&Reading::failed("EPERM")), None);
-        folder.write(FILE, "mlx5_0 1 4711\n");
-        assert!(matches!(queue_pairs(&tree), Reading::Failed(_)));
     }
 }
