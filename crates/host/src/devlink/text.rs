@@ -14,12 +14,12 @@ fn file(address: &str, name: &str) -> String {
 
 /// From `health` and `info`; a driver without versions leaves the latter out.
 pub(super) fn from_files(tree: &Tree, address: &str) -> Reading<Devlink> {
-    let reporters = match parsed(tree, &file(address, "health"), reporters) {
+    let reporters = match read(tree, address, "health", reporters) {
         Reading::Value(reporters) => reporters,
         Reading::Absent => return Reading::Absent,
         Reading::Failed(why) => return Reading::Failed(why),
     };
-    match parsed(tree, &file(address, "info"), versions) {
+    match read(tree, address, "info", versions) {
         Reading::Value((running, stored)) => Reading::Value(Devlink { reporters, running, stored }),
         Reading::Absent => {
             Reading::Value(Devlink { reporters, running: BTreeMap::new(), stored: BTreeMap::new() })
@@ -30,7 +30,7 @@ pub(super) fn from_files(tree: &Tree, address: &str) -> Reading<Devlink> {
 
 /// From `params`.
 pub(super) fn enable_roce(tree: &Tree, address: &str) -> Reading<bool> {
-    parsed(tree, &file(address, "params"), switch)
+    read(tree, address, "params", switch)
 }
 
 /// The files of a capture, path and text; what could not be read is left out.
@@ -76,6 +76,19 @@ fn info_text(address: &str, devlink: &Devlink) -> String {
         }
     }
     text
+}
+
+/// The text of a file through its parser, if it is one: the tool begins with the device that it tells of.
+fn read<T>(
+    tree: &Tree,
+    address: &str,
+    name: &str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Reading<T> {
+    parsed(tree, &file(address, name), |text| match text.lines().next().and_then(heading) {
+        Some(_) => parse(text),
+        None => Err("it does not begin with a line such as 'pci/0000:3b:00.0:'".to_owned()),
+    })
 }
 
 /// The port that a line such as `pci/0000:3b:00.0/65535:` names; `None` for any other line.
