@@ -262,9 +262,12 @@ fn module(host: &Host, netdev: &str) -> Reading<Module> {
 }
 
 /// The files in which a capture keeps what netlink and ioctls told of one network device: path below the root, and text. What could
-/// not be read is left out.
+/// not be read is left out, and so is a device that nobody asked: the kernel says of every other whether it has a link.
 #[must_use]
 pub fn netdev_files(name: &str, netdev: &Netdev) -> Vec<(String, String)> {
+    if netdev.ethtool.link == Reading::Absent {
+        return Vec::new();
+    }
     let ethtool = Reading::Value(&netdev.ethtool);
     [
         ("ethtool", text::file(&ethtool, |ethtool| text::ethtool::write(ethtool))),
@@ -328,6 +331,8 @@ mod tests {
             matches!(&netdevs["w1"].dcb, Reading::Failed(why) if why.contains("not part of this capture"))
         );
         assert_eq!(netdevs["bond9"].dcb.value().unwrap().pfc, Reading::Value(8));
+        assert_eq!(netdev_files("veth7", &netdevs["veth7"]), []);
+        assert_eq!(netdev_files("bond9", &netdevs["bond9"])[0].0, "rdmascope/netdev/bond9/dcb");
     }
 
     #[test]
