@@ -203,6 +203,8 @@ fn readings_of_a_function(file: &str, address: &str, device: &str) -> Vec<String
     match file {
         "numa_node" => vec![own(file), format!("{device} numa_node")],
         "vendor" | "device" => vec![own(file), format!("{device} function")],
+        // Without it a bridge may be a controller that RoCE is offered for.
+        "class" => vec![own(file), own("params")],
         _ if file.starts_with("aer_dev") => vec![own("errors")],
         _ => vec![own(file)],
     }
