@@ -3,6 +3,7 @@
 //! [`Host`] reads; nothing here judges. Every value is a [`rdmascope_model::Reading`]: one odd file, port or device costs its own
 //! readings and no other. Nothing on the machine is changed: files are opened for reading only, and netlink is asked, never told.
 
+mod archive;
 mod clock;
 mod counters;
 mod endpoints;
@@ -11,12 +12,14 @@ mod idle;
 mod netdev;
 mod parse;
 mod rdma;
+mod recorder;
 mod rtnl;
 mod snapshot;
 mod traffic;
 mod tree;
 mod verbs;
 
+pub use archive::ArchiveError;
 pub use clock::Clock;
 pub use endpoints::endpoints;
 pub use identity::{boot_id, host_name};

@@ -1,9 +1,10 @@
 //! One look at the whole machine: every device in a thread of its own, so that one that hangs in the kernel costs only itself.
 
+use crate::archive::{Archive, ArchiveError};
 use crate::rdma::{self, PortMtu};
 use crate::tree::Tree;
 use crate::{Clock, netdev, parse, rtnl};
-use rdmascope_model::{Device, Netdev, PortState, Reading, Routing, Snapshot, System};
+use rdmascope_model::{Device, Netdev, PortState, Reading, Routing, Snapshot, System, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +31,7 @@ pub enum HostError {
     Netlink(#[source] std::io::Error),
 }
 
-/// A machine that can be read: the one we run on (root `/`), or a capture of one in a folder.
+/// A machine that can be read: the one we run on (root `/`), or a capture of one, in a folder or in an archive.
 #[derive(Clone, Debug)]
 pub struct Host {
     tree: Arc<Tree>,
@@ -47,7 +48,29 @@ impl Host {
     /// When `root` is not a folder that can be opened.
     pub fn new(root: PathBuf) -> Result<Self, HostError> {
         let tree = Tree::open(&root).map_err(|source| HostError::Root { root, source })?;
-        Ok(Self { tree: Arc::new(tree), only: Arc::default(), reading: Arc::default() })
+        Ok(Self::of(tree))
+    }
+
+    /// A captured machine: the text of an archive (`rdmascope capture` writes one).
+    ///
+    /// # Errors
+    /// When the text is not an archive; everything that is wrong is in the error.
+    pub fn from_archive(text: &str) -> Result<Self, ArchiveError> {
+        Ok(Self::of(Tree::in_memory(Archive::parse(text)?)))
+    }
+
+    /// What a capture holds of the same machine some seconds earlier, below `rdmascope/earlier`; `None` where it holds nothing.
+    #[must_use]
+    pub fn earlier(&self) -> Option<Self> {
+        if self.is_real() {
+            return None;
+        }
+        let tree = self.tree.root_below("rdmascope/earlier")?;
+        Some(Self { only: Arc::clone(&self.only), ..Self::of(tree) })
+    }
+
+    fn of(tree: Tree) -> Self {
+        Self { tree: Arc::new(tree), only: Arc::default(), reading: Arc::default() }
     }
 
     /// The machine that we run on.
@@ -101,7 +124,7 @@ impl Host {
     /// the kernel lets it go, and until then the device is not read again. A program that ends meanwhile must use
     /// `Runtime::shutdown_background` or `std::process::exit`.
     pub async fn snapshot(&self, mtu_of: impl Fn(&str, u8) -> PortMtu + Send + Sync + 'static) -> Snapshot {
-        let taken_at = Clock::new().now().wall;
+        let taken_at = self.taken_at();
         let mtu_of: Arc<MtuOf> = Arc::new(mtu_of);
         let devices = match rdma::device_names(&self.tree) {
             Reading::Value(names) => {
@@ -130,6 +153,15 @@ impl Host {
             system: System::unread(rdma::NOT_YET),
             workloads: Reading::failed(rdma::NOT_YET),
         }
+    }
+
+    /// Now; of a capture, when it was made, where it says so.
+    fn taken_at(&self) -> Wall {
+        let now = Clock::new().now().wall;
+        if self.is_real() {
+            return now;
+        }
+        self.tree.parsed("rdmascope/taken_at", parse::number).value().map_or(now, |at| Wall(*at))
     }
 
     /// Starts the reading of one device, unless an earlier one is still stuck.
