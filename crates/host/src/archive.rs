@@ -117,6 +117,12 @@ impl Archive {
         self.entries.insert(path.to_owned(), entry);
     }
 
+    /// Puts all entries of another archive in, each with `prefix` in front of its path.
+    pub(crate) fn add(&mut self, prefix: &str, other: Self) {
+        self.entries
+            .extend(other.entries.into_iter().map(|(path, entry)| (format!("{prefix}{path}"), entry)));
+    }
+
     /// Every entry with its path, in order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&String, &Entry)> {
         self.entries.iter()

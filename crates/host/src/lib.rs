@@ -3,7 +3,9 @@
 //! [`Host`] reads; nothing here judges. Every value is a [`rdmascope_model::Reading`]: one odd file, port or device costs its own
 //! readings and no other. Nothing on the machine is changed: files are opened for reading only, and netlink is asked, never told.
 
+mod anonymise;
 mod archive;
+mod capture;
 mod clock;
 mod counters;
 mod endpoints;
@@ -20,6 +22,7 @@ mod tree;
 mod verbs;
 
 pub use archive::ArchiveError;
+pub use capture::capture;
 pub use clock::Clock;
 pub use endpoints::endpoints;
 pub use identity::{boot_id, host_name};

@@ -2,6 +2,7 @@
 
 use crate::archive::{Archive, ArchiveError};
 use crate::rdma::{self, PortMtu};
+use crate::recorder::Recorder;
 use crate::tree::Tree;
 use crate::{Clock, netdev, parse, rtnl};
 use rdmascope_model::{Device, Netdev, PortState, Reading, Routing, Snapshot, System, Wall};
@@ -13,6 +14,9 @@ use std::time::Duration;
 /// How long one device may take. A healthy one with 256 GID slots takes a few milliseconds; a firmware command that hangs is given up
 /// by mlx5 after 60 s at the earliest, which is too long to keep the other devices waiting.
 const DEVICE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Where a capture holds the same machine some seconds earlier: a root of its own.
+pub(crate) const EARLIER: &str = "rdmascope/earlier";
 
 /// The machine cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -65,8 +69,28 @@ impl Host {
         if self.is_real() {
             return None;
         }
-        let tree = self.tree.root_below("rdmascope/earlier")?;
+        let tree = self.tree.root_below(EARLIER)?;
         Some(Self { only: Arc::clone(&self.only), ..Self::of(tree) })
+    }
+
+    /// The machine below `root`, with a record of everything that is read of it ([`crate::capture`], [`Self::opened`]).
+    ///
+    /// # Errors
+    /// When `root` is not a folder that can be opened.
+    pub fn recording(root: PathBuf) -> Result<Self, HostError> {
+        let opened = Tree::open(&root).and_then(|tree| Ok(tree.recorded(Arc::new(Recorder::new(&root)?))));
+        opened.map(Self::of).map_err(|source| HostError::Root { root, source })
+    }
+
+    /// Every file and folder that was opened, below the root, in order; nothing where no record is kept.
+    #[must_use]
+    pub fn opened(&self) -> Vec<String> {
+        self.tree.recorder().map(Recorder::opened).unwrap_or_default()
+    }
+
+    /// What was read since the last call.
+    pub(crate) fn recorded(&self) -> Archive {
+        self.tree.recorder().map(Recorder::take).unwrap_or_default()
     }
 
     fn of(tree: Tree) -> Self {

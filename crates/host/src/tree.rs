@@ -63,6 +63,11 @@ impl Tree {
         self
     }
 
+    /// What was read, where that is kept.
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_deref()
+    }
+
     /// A folder below; `Absent` when it is not there.
     pub(crate) fn folder(&self, path: &str) -> Reading<Self> {
         match self.source.folder(path) {
