@@ -389,7 +389,7 @@ fn entry_of<'l>(mark: &str, rest: &'l str) -> Result<(&'l str, Entry, bool), Str
 fn hex_bytes(line: &str) -> Option<Vec<u8>> {
     let digits = line.as_bytes();
     let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return None;
     }
     digits.chunks(2).map(|pair| Some(value(pair[0])? << 4 | value(pair[1])?)).collect()

@@ -7,6 +7,7 @@ use crate::rdma::PortMtu;
 use crate::snapshot::{EARLIER, Host};
 use rdmascope_model::{Reading, Snapshot};
 use std::hash::RandomState;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Reads a machine ([`Host::recording`]) twice, `pause` apart, or once when there is no pause, and gives the text of a capture.
@@ -16,14 +17,19 @@ use std::time::Duration;
 pub async fn capture(
     host: &Host,
     pause: Duration,
-    mtu_of: impl Fn(&str, u8) -> PortMtu + Clone + Send + Sync + 'static,
+    mtu_of: impl Fn(&str, u8) -> PortMtu + Send + Sync + 'static,
 ) -> String {
+    let mtu_of = Arc::new(mtu_of);
+    let ask = |mtu_of: &Arc<_>| {
+        let mtu_of = Arc::clone(mtu_of);
+        move |device: &str, port: u8| mtu_of(device, port)
+    };
     let mut all = Archive::default();
     if !pause.is_zero() {
-        all.add(&format!("{EARLIER}/"), look(host, mtu_of.clone()).await);
+        all.add(&format!("{EARLIER}/"), look(host, ask(&mtu_of)).await);
         tokio::time::sleep(pause).await;
     }
-    all.add("", look(host, mtu_of).await);
+    all.add("", look(host, ask(&mtu_of)).await);
     anonymous(&all, &own_names(host)).to_string()
 }
 
