@@ -20,22 +20,19 @@ pub async fn capture(
     mtu_of: impl Fn(&str, u8) -> PortMtu + Send + Sync + 'static,
 ) -> String {
     let mtu_of = Arc::new(mtu_of);
-    let ask = |mtu_of: &Arc<_>| {
-        let mtu_of = Arc::clone(mtu_of);
-        move |device: &str, port: u8| mtu_of(device, port)
-    };
     let mut all = Archive::default();
     if !pause.is_zero() {
-        all.add(&format!("{EARLIER}/"), look(host, ask(&mtu_of)).await);
+        all.add(&format!("{EARLIER}/"), look(host, &mtu_of).await);
         tokio::time::sleep(pause).await;
     }
-    all.add("", look(host, ask(&mtu_of)).await);
+    all.add("", look(host, &mtu_of).await);
     anonymous(&all, &own_names(host)).to_string()
 }
 
 /// One reading of everything.
-async fn look(host: &Host, mtu_of: impl Fn(&str, u8) -> PortMtu + Send + Sync + 'static) -> Archive {
-    let snapshot = host.snapshot(mtu_of).await;
+async fn look(host: &Host, mtu_of: &Arc<impl Fn(&str, u8) -> PortMtu + Send + Sync + 'static>) -> Archive {
+    let mtu_of = Arc::clone(mtu_of);
+    let snapshot = host.snapshot(move |device, port| mtu_of(device, port)).await;
     // For `check --what-i-can-see`; their record is all that matters here.
     drop((host.capabilities(), host.tree().text("proc/sys/kernel/hostname")));
     if host.is_real() {

@@ -193,10 +193,10 @@ mod tests {
     #[test]
     fn nothing_from_the_machine_reaches_the_terminal_as_a_command() {
         let evil = Finding { summary: "down\u{1b}[2J\nOK".to_owned(), ..finding(Status::Warn) };
-        let text = for_people(&[evil.clone()], false);
+        let text = for_people(std::slice::from_ref(&evil), false);
         assert!(!text.contains('\u{1b}') && text.contains("down [2J OK"), "{text}");
         let failed = Finding { status: Status::Fail, ..evil };
-        assert_eq!(for_slurm(&[failed.clone()]).lines().count(), 1);
+        assert_eq!(for_slurm(std::slice::from_ref(&failed)).lines().count(), 1);
         assert!(!for_npd(&worst_line(&[failed])).contains('\u{1b}'));
     }
 
