@@ -125,6 +125,10 @@ async fn look(host: &Host, flags: &CheckFlags) -> (Option<Snapshot>, Snapshot) {
         Some(earlier) => Some(earlier.snapshot(ask_verbs()).await),
         None if host.is_real() && !once => {
             let before = host.snapshot(ask_verbs()).await;
+            if before.devices.value().is_none_or(Vec::is_empty) {
+                // Nothing counts here: there is nothing to wait for.
+                return (None, before);
+            }
             tokio::time::sleep(pause).await;
             Some(before)
         }

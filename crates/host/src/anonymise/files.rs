@@ -22,6 +22,9 @@ const VARIABLES: [&str; 12] = [
 /// Parts of the kernel's command line that a judge needs; the values of all others are left out.
 const PARAMETERS: [&str; 8] = ["iommu", "pci", "pcie_", "idle", "cstate", "nohz", "isolcpus", "modprobe"];
 
+/// Lines of a process's status that a judge needs; users and groups are nobody's business.
+const STATUS: [&str; 6] = ["Name:", "Pid:", "NSpid:", "VmLck:", "VmPin:", "Cap"];
+
 /// PCI Express extended capability "device serial number" (PCI Express Base Specification, 7.9.3).
 const SERIAL_CAPABILITY: u16 = 3;
 
@@ -46,6 +49,10 @@ impl<S: BuildHasher> Anonymiser<S> {
             }
             "cmdline" if path == "proc/cmdline" => self.kernel_parameters(text).into_bytes(),
             "cmdline" => text.split_inclusive('\0').next().unwrap_or_default().as_bytes().to_vec(),
+            "status" if path.starts_with("proc/") => {
+                let kept = |line: &&str| STATUS.iter().any(|known| line.starts_with(known));
+                text.split_inclusive('\n').filter(kept).collect::<String>().into_bytes()
+            }
             "phys_switch_id" | "phys_port_id" if !text.trim().is_empty() => {
                 let number = self.number("switch", text.trim());
                 format!("{number:0width$x}\n", width = text.trim().len()).into_bytes()

@@ -122,6 +122,7 @@ fn files_lose_what_their_name_says_is_private() {
     for (path, before, after) in [
         ("proc/7/environ", "TOKEN=x\0NCCL_IB_HCA=mlx5_0\0HOME=/h\0", "NCCL_IB_HCA=mlx5_0\0"),
         ("proc/7/cmdline", "python3\0--password=x\0", "python3\0"),
+        ("proc/7/status", "Name:\tpython3\nUid:\t1004\nCapEff:\t0\n", "Name:\tpython3\nCapEff:\t0\n"),
         ("proc/cmdline", "root=UUID=1 iommu=pt key=x quiet\n", "root=... iommu=pt key=... quiet\n"),
         ("sys/class/dmi/id/board_serial", "CZ2D1\n", "serial-1\n"),
         ("proc/sys/kernel/hostname", "gpu12\n", "serial-1\n"),
