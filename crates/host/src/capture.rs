@@ -1,14 +1,56 @@
 //! Takes a machine along: everything that the readers read of it, as they read it, made anonymous, in one text.
 
 use crate::anonymise::Anonymiser;
-use crate::archive::{Archive, Entry};
-use crate::netdev;
+use crate::archive::{Archive, ArchiveError, Entry};
 use crate::rdma::PortMtu;
-use crate::snapshot::{EARLIER, Host};
+use crate::recorder::Recorder;
+use crate::snapshot::{Host, HostError};
+use crate::tree::Tree;
+use crate::{netdev, nic::netdev_files};
 use rdmascope_model::{Reading, Snapshot};
 use std::hash::RandomState;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Where a capture holds the same machine some seconds earlier: a root of its own.
+const EARLIER: &str = "rdmascope/earlier";
+
+impl Host {
+    /// A captured machine: the text of an archive, as [`capture`] gives it.
+    ///
+    /// # Errors
+    /// When the text is not an archive; everything that is wrong is in the error.
+    pub fn from_archive(text: &str) -> Result<Self, ArchiveError> {
+        Ok(Self::of(Tree::in_memory(Archive::parse(text)?)))
+    }
+
+    /// What a capture holds of the same machine some seconds earlier; `None` where it holds nothing. All its devices are looked at.
+    #[must_use]
+    pub fn earlier(&self) -> Option<Self> {
+        if self.is_real() { None } else { self.tree().root_below(EARLIER).map(Self::of) }
+    }
+
+    /// The machine below `root`, with a record of everything that is read of it, for [`capture`] and [`Self::opened`].
+    ///
+    /// # Errors
+    /// When `root` is not a folder that can be opened.
+    pub fn recording(root: PathBuf) -> Result<Self, HostError> {
+        let opened = Tree::open(&root).and_then(|tree| Ok(tree.recorded(Arc::new(Recorder::new(&root)?))));
+        opened.map(Self::of).map_err(|source| HostError::Root { root, source })
+    }
+
+    /// Every file and folder that was opened, below the root, in order; nothing where no record is kept.
+    #[must_use]
+    pub fn opened(&self) -> Vec<String> {
+        self.tree().recorder().map(Recorder::opened).unwrap_or_default()
+    }
+
+    /// What was read since the last call.
+    fn recorded(&self) -> Archive {
+        self.tree().recorder().map(Recorder::take).unwrap_or_default()
+    }
+}
 
 /// Reads a machine ([`Host::recording`]) twice, `pause` apart, or once when there is no pause, and gives the text of a capture.
 ///
@@ -67,6 +109,7 @@ fn netlink_answers(snapshot: &Snapshot) -> Vec<(String, String)> {
             let lines = addresses.iter().map(|address| format!("{address}\n")).collect();
             answers.push((format!("rdmascope/netdev/{name}/addresses"), lines));
         }
+        answers.extend(netdev_files(name, netdev));
     }
     answers
 }

@@ -1,8 +1,7 @@
 //! One look at the whole machine: every device in a thread of its own, so that one that hangs in the kernel costs only itself.
 
-use crate::archive::{Archive, ArchiveError};
+use crate::nic::Modules;
 use crate::rdma::{self, PortMtu};
-use crate::recorder::Recorder;
 use crate::tree::Tree;
 use crate::{Clock, netdev, parse, rtnl};
 use rdmascope_model::{Device, Netdev, PortState, Reading, Routing, Snapshot, System, Wall};
@@ -14,9 +13,6 @@ use std::time::Duration;
 /// How long one device may take. A healthy one with 256 GID slots takes a few milliseconds; a firmware command that hangs is given up
 /// by mlx5 after 60 s at the earliest, which is too long to keep the other devices waiting.
 const DEVICE_DEADLINE: Duration = Duration::from_secs(5);
-
-/// Where a capture holds the same machine some seconds earlier: a root of its own.
-pub(crate) const EARLIER: &str = "rdmascope/earlier";
 
 /// The machine cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +38,8 @@ pub struct Host {
     /// Devices that are looked at; empty: all.
     only: Arc<[String]>,
     /// Devices whose reading has begun and not come back.
-    reading: Arc<Mutex<BTreeSet<String>>>,
+    pub(crate) reading: Arc<Mutex<BTreeSet<String>>>,
+    pub(crate) modules: Arc<Modules>,
 }
 
 impl Host {
@@ -55,46 +52,8 @@ impl Host {
         Ok(Self::of(tree))
     }
 
-    /// A captured machine: the text of an archive (`rdmascope capture` writes one).
-    ///
-    /// # Errors
-    /// When the text is not an archive; everything that is wrong is in the error.
-    pub fn from_archive(text: &str) -> Result<Self, ArchiveError> {
-        Ok(Self::of(Tree::in_memory(Archive::parse(text)?)))
-    }
-
-    /// What a capture holds of the same machine some seconds earlier, below `rdmascope/earlier`; `None` where it holds nothing.
-    #[must_use]
-    pub fn earlier(&self) -> Option<Self> {
-        if self.is_real() {
-            return None;
-        }
-        let tree = self.tree.root_below(EARLIER)?;
-        Some(Self { only: Arc::clone(&self.only), ..Self::of(tree) })
-    }
-
-    /// The machine below `root`, with a record of everything that is read of it ([`crate::capture`], [`Self::opened`]).
-    ///
-    /// # Errors
-    /// When `root` is not a folder that can be opened.
-    pub fn recording(root: PathBuf) -> Result<Self, HostError> {
-        let opened = Tree::open(&root).and_then(|tree| Ok(tree.recorded(Arc::new(Recorder::new(&root)?))));
-        opened.map(Self::of).map_err(|source| HostError::Root { root, source })
-    }
-
-    /// Every file and folder that was opened, below the root, in order; nothing where no record is kept.
-    #[must_use]
-    pub fn opened(&self) -> Vec<String> {
-        self.tree.recorder().map(Recorder::opened).unwrap_or_default()
-    }
-
-    /// What was read since the last call.
-    pub(crate) fn recorded(&self) -> Archive {
-        self.tree.recorder().map(Recorder::take).unwrap_or_default()
-    }
-
-    fn of(tree: Tree) -> Self {
-        Self { tree: Arc::new(tree), only: Arc::default(), reading: Arc::default() }
+    pub(crate) fn of(tree: Tree) -> Self {
+        Self { tree: Arc::new(tree), only: Arc::default(), reading: Arc::default(), modules: Arc::default() }
     }
 
     /// The machine that we run on.
@@ -168,10 +127,12 @@ impl Host {
             Reading::Absent => Reading::Absent,
             Reading::Failed(why) => Reading::Failed(why),
         };
+        let mut netdevs = self.netdevs().await;
+        self.add_details(&devices, &mut netdevs).await;
         Snapshot {
             taken_at,
             devices,
-            netdevs: self.netdevs().await,
+            netdevs,
             routing: Routing::unread(rdma::NOT_YET),
             pci: Reading::failed(rdma::NOT_YET),
             system: System::unread(rdma::NOT_YET),

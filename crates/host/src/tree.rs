@@ -140,6 +140,24 @@ impl Tree {
         read
     }
 
+    /// The first `most` bytes of a file as they are.
+    pub(crate) fn binary(&self, path: &str, most: usize) -> Reading<Vec<u8>> {
+        match self.bytes(path, most) {
+            Ok(mut bytes) => {
+                bytes.truncate(most);
+                Reading::Value(bytes)
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => Reading::Absent,
+            Err(e) => Reading::Failed(format!("reading {}{path}: {}", self.label, words(e))),
+        }
+    }
+
+    /// The text of the first `most` bytes of a file that may be longer than a sysfs attribute, as in procfs. An empty file is an
+    /// empty text: a list may have no lines.
+    pub(crate) fn beginning(&self, path: &str, most: usize) -> Reading<String> {
+        self.binary(path, most).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// Names in a folder, sorted, numbers by their value; `Absent` when there is no such folder.
     pub(crate) fn list(&self, path: &str) -> Reading<Vec<String>> {
         let names = self.source.names(path);
@@ -201,8 +219,15 @@ impl Source {
                 // Without O_NONBLOCK a named pipe in a hand-made folder would hold the reader for ever.
                 let fd = Self::open(root, *real, path, OFlags::RDONLY | OFlags::NONBLOCK)?;
                 let mut bytes = vec![0; most + 1];
-                // One call gets all of it: a sysfs attribute is printed at once, and the room is larger than any.
-                let length = rustix::io::retry_on_intr(|| rustix::io::read(&fd, &mut bytes))?;
+                let mut length = 0;
+                // One call gets all of a sysfs attribute, which is printed at once; only a longer file of procfs takes more.
+                loop {
+                    let read = rustix::io::retry_on_intr(|| rustix::io::read(&fd, &mut bytes[length..]))?;
+                    length += read;
+                    if read == 0 || most <= FILE_BYTES_MAX || length > most {
+                        break;
+                    }
+                }
                 bytes.truncate(length);
                 Ok(bytes)
             }
