@@ -19,6 +19,9 @@ const FILE_BYTES_MAX: usize = 4096;
 /// Most entries of one folder that are looked at; the longest real one is a GID table, 256 slots.
 const ENTRIES_MAX: usize = 8192;
 
+/// Tries to open a path inside a root while other programs rename files; each takes microseconds.
+const AGAIN_MAX: u32 = 64;
+
 /// Stands for "it exists, and whoever made the capture did not read it"; no file system gives this error.
 const NOT_CAPTURED: Errno = Errno::NOMEDIUM;
 
@@ -193,7 +196,16 @@ impl Source {
             // Container runtimes of old refuse openat2(2), and there is nothing to stay inside of here.
             return openat(root, path, flags, Mode::empty());
         }
-        openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
+        let open = || openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT);
+        let mut opened = open();
+        for _ in 0..AGAIN_MAX {
+            if !matches!(opened, Err(Errno::AGAIN)) {
+                break;
+            }
+            // Something on the machine was renamed: the kernel is not sure of `..` and asks for another try (openat2(2)).
+            opened = open();
+        }
+        opened
     }
 
     fn folder(&self, path: &str) -> Result<Self, Errno> {
