@@ -4,6 +4,9 @@
 //! readings and no other. Nothing on the machine is changed: files are opened for reading only, and netlink is asked, never told.
 
 mod acs;
+mod anonymise;
+mod archive;
+mod capture;
 mod clock;
 mod container;
 mod counters;
@@ -24,10 +27,13 @@ mod pci;
 mod processes;
 mod rdma;
 mod rdma_netlink;
+mod recorder;
 mod resting;
 mod routing;
 mod rtnl;
+mod sight;
 mod snapshot;
+mod source;
 mod stacked;
 mod system;
 mod text;
@@ -36,6 +42,8 @@ mod traffic;
 mod tree;
 mod verbs;
 
+pub use archive::ArchiveError;
+pub use capture::capture;
 pub use clock::Clock;
 pub use endpoints::endpoints;
 pub use identity::{boot_id, host_name};
@@ -46,6 +54,7 @@ pub use processes::{QueuePairs, queue_pairs_text};
 pub use rdma::PortMtu;
 pub use rdma_netlink::{RdmaEvent, RdmaEvents};
 pub use rtnl::{LinkEvent, LinkEvents};
+pub use sight::{Sight, sight};
 pub use snapshot::{Host, HostError};
 pub use told::told_files;
 pub use traffic::Traffic;

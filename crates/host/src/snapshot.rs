@@ -6,7 +6,7 @@ use crate::rdma::{self, Means, PortMtu};
 use crate::resting::Resting;
 use crate::tree::Tree;
 use crate::{Clock, QueuePairs, parse, pci, processes, system, told};
-use rdmascope_model::{Device, PciFunction, PortState, Reading, Snapshot, System, Workload};
+use rdmascope_model::{Device, PciFunction, PortState, Reading, Snapshot, System, Wall, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,7 +33,7 @@ pub enum HostError {
     Netlink(#[source] std::io::Error),
 }
 
-/// A machine that can be read: the one we run on (root `/`), or a capture of one in a folder.
+/// A machine that can be read: the one we run on (root `/`), or a capture of one, in a folder or in an archive.
 #[derive(Clone, Debug)]
 pub struct Host {
     tree: Arc<Tree>,
@@ -55,14 +55,18 @@ impl Host {
     /// When `root` is not a folder that can be opened.
     pub fn new(root: PathBuf) -> Result<Self, HostError> {
         let tree = Tree::open(&root).map_err(|source| HostError::Root { root, source })?;
-        Ok(Self {
+        Ok(Self::of(tree))
+    }
+
+    pub(crate) fn of(tree: Tree) -> Self {
+        Self {
             tree: Arc::new(tree),
             only: Arc::default(),
             workloads: Arc::default(),
             reading: Arc::default(),
             modules: Arc::default(),
             resting: Arc::default(),
-        })
+        }
     }
 
     /// The machine that we run on.
@@ -161,7 +165,7 @@ impl Host {
     /// the kernel lets it go, and until then the device is not read again. A program that ends meanwhile must use
     /// `Runtime::shutdown_background` or `std::process::exit`.
     pub async fn snapshot(&self, mtu_of: impl Fn(&str, u8) -> PortMtu + Send + Sync + 'static) -> Snapshot {
-        let taken_at = Clock::new().now().wall;
+        let taken_at = self.taken_at();
         let mtu_of: Arc<MtuOf> = Arc::new(mtu_of);
         let nodes = Arc::new(Nodes::read(&self.tree));
         let devices = match rdma::device_names(&self.tree) {
@@ -192,6 +196,15 @@ impl Host {
         let mut netdevs = netdevs;
         self.add_details(&devices, &mut netdevs).await;
         Snapshot { taken_at, devices, netdevs, routing, pci, system, workloads }
+    }
+
+    /// Now; of a capture, when it was made, where it says so.
+    fn taken_at(&self) -> Wall {
+        let now = Clock::new().now().wall;
+        if self.is_real() {
+            return now;
+        }
+        self.tree.parsed("rdmascope/taken_at", parse::number).value().map_or(now, |at| Wall(*at))
     }
 
     /// Starts the reading of one device, unless an earlier one is still stuck.

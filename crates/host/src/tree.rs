@@ -1,59 +1,89 @@
-//! Opens, reads and lists files below one root folder, so that a captured machine is read exactly like the one we run on.
+//! Opens, reads and lists files below one root, so that a captured machine (a folder, or an archive in memory) is read exactly like
+//! the one we run on.
 //!
 //! Below any root but `/`, every path and every symbolic link is resolved inside that root (`openat2(2)`, `RESOLVE_IN_ROOT`):
 //! a link in a capture can never lead to the files of the machine that judges it.
 
+use crate::archive::Archive;
+use crate::recorder::Recorder;
+use crate::source::{FILE_BYTES_MAX, NOT_CAPTURED, Source};
 use rdmascope_model::Reading;
-use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-
-/// Largest file that is read: a sysfs attribute fills at most one page of memory (`Documentation/filesystems/sysfs.rst`).
-const FILE_BYTES_MAX: usize = 4096;
-
-/// Most entries of one folder that are looked at; the longest real one is a GID table, 256 slots.
-const ENTRIES_MAX: usize = 8192;
+use std::sync::Arc;
 
 /// A root folder, or one below it that many files are read from: the kernel then walks the long path once.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    root: OwnedFd,
-    real: bool,
+    source: Source,
     /// Its path below the root, with a slash at the end, for messages.
     label: String,
+    /// Keeps everything that is read, for a capture.
+    recorder: Option<Arc<Recorder>>,
 }
 
 impl Tree {
     /// Opens the root folder; the error is what `open(2)` said.
     pub(crate) fn open(root: &Path) -> std::io::Result<Self> {
         let fd = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self { root: fd, real: root == Path::new("/"), label: String::new() })
+        Ok(Self::of(Source::Folder { root: fd, real: root == Path::new("/") }))
+    }
+
+    /// The files of an archive.
+    pub(crate) fn in_memory(archive: Archive) -> Self {
+        Self::of(Source::Archive { archive: Arc::new(archive), at: String::new() })
+    }
+
+    fn of(source: Source) -> Self {
+        Self { source, label: String::new(), recorder: None }
+    }
+
+    /// The same files; all that is read from now on is recorded.
+    pub(crate) fn recorded(mut self, recorder: Arc<Recorder>) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
+    /// What was read, where that is kept.
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_deref()
     }
 
     /// A folder below; `Absent` when it is not there.
     pub(crate) fn folder(&self, path: &str) -> Reading<Self> {
-        match self.open_at(path, OFlags::PATH | OFlags::DIRECTORY) {
-            Ok(root) => {
-                Reading::Value(Self { root, real: self.real, label: format!("{}{path}/", self.label) })
+        match self.source.folder(path) {
+            Ok(source) => {
+                self.record(path, |recorder, path| recorder.exists(path));
+                let label = format!("{}{path}/", self.label);
+                Reading::Value(Self { source, label, recorder: self.recorder.clone() })
             }
             Err(Errno::NOENT) => Reading::Absent,
             Err(e) => Reading::Failed(format!("opening {}{path}: {}", self.label, words(e))),
         }
     }
 
-    /// Whether this is the machine that we run on.
-    pub(crate) fn is_real(&self) -> bool {
-        self.real
+    /// What was read some seconds earlier, where a capture holds it below `folder`: a root of its own.
+    pub(crate) fn root_below(&self, folder: &str) -> Option<Self> {
+        match &self.source {
+            Source::Folder { .. } => {
+                let recorder =
+                    self.recorder.as_ref().and_then(|recorder| recorder.below(folder)).map(Arc::new);
+                Some(Self { recorder, ..Self::of(self.source.folder(folder).ok()?) })
+            }
+            Source::Archive { archive, .. } => archive.below(folder).map(Self::in_memory),
+        }
     }
 
-    fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let flags = flags | OFlags::CLOEXEC;
-        if self.real {
-            // Container runtimes of old refuse openat2(2), and there is nothing to stay inside of here.
-            return openat(&self.root, path, flags, Mode::empty());
+    /// Whether this is the machine that we run on.
+    pub(crate) fn is_real(&self) -> bool {
+        matches!(self.source, Source::Folder { real: true, .. })
+    }
+
+    fn record(&self, path: &str, record: impl FnOnce(&Recorder, &str)) {
+        if let Some(recorder) = &self.recorder {
+            record(recorder, &format!("{}{path}", self.label));
         }
-        openat2(&self.root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
     }
 
     /// The text of a file, without the white space around it. An empty file is `Absent`: drivers leave attributes empty that
@@ -92,11 +122,7 @@ impl Tree {
 
     /// How long ago a file was written, by the machine's clock.
     pub(crate) fn age_seconds(&self, path: &str) -> Reading<u32> {
-        let modified = self
-            .open_at(path, OFlags::PATH)
-            .and_then(|fd| std::fs::File::from(fd).metadata().map_err(|_| Errno::IO))
-            .and_then(|metadata| metadata.modified().map_err(|_| Errno::IO));
-        match modified {
+        match self.source.modified(path) {
             // A clock that was set back since: just now.
             Ok(then) => {
                 let seconds = then.elapsed().unwrap_or_default().as_secs();
@@ -109,20 +135,9 @@ impl Tree {
 
     /// The bytes of a file; one more than `most` when it has more.
     fn bytes(&self, path: &str, most: usize) -> Result<Vec<u8>, Errno> {
-        // Without O_NONBLOCK a named pipe in a hand-made folder would hold the reader for ever.
-        let fd = self.open_at(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-        let mut bytes = vec![0; most + 1];
-        let mut length = 0;
-        // One call gets all of a sysfs attribute, which is printed at once; only a longer file of procfs takes more.
-        loop {
-            let read = rustix::io::retry_on_intr(|| rustix::io::read(&fd, &mut bytes[length..]))?;
-            length += read;
-            if read == 0 || most <= FILE_BYTES_MAX || length > most {
-                break;
-            }
-        }
-        bytes.truncate(length);
-        Ok(bytes)
+        let read = self.source.bytes(path, most);
+        self.record(path, |recorder, path| recorder.file(path, &read));
+        read
     }
 
     /// The first `most` bytes of a file as they are.
@@ -145,16 +160,12 @@ impl Tree {
 
     /// What is written in a symbolic link, such as `net:[4026531840]`; the link is not followed.
     pub(crate) fn link_text(&self, path: &str) -> Reading<String> {
-        let failed =
-            |e: Errno| Reading::Failed(format!("reading the link {}{path}: {}", self.label, words(e)));
-        let fd = match self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT | Errno::NOTDIR) => return Reading::Absent,
-            Err(e) => return failed(e),
-        };
-        match rustix::fs::readlinkat(&fd, "", Vec::new()) {
-            Ok(text) => Reading::Value(text.to_string_lossy().into_owned()),
-            Err(e) => failed(e),
+        let read = self.source.link(path);
+        self.record(path, |recorder, path| recorder.exists(path));
+        match read {
+            Ok(text) => Reading::Value(text),
+            Err(Errno::NOENT | Errno::NOTDIR) => Reading::Absent,
+            Err(e) => Reading::Failed(format!("reading the link {}{path}: {}", self.label, words(e))),
         }
     }
 
@@ -173,7 +184,9 @@ impl Tree {
     /// For a file that every machine has: when it is not there, it could not be looked at.
     pub(crate) fn owed<T>(&self, path: &str, reading: Reading<T>) -> Reading<T> {
         match reading {
-            Reading::Absent if self.real => Reading::Failed(format!("{}{path} is not there", self.label)),
+            Reading::Absent if self.is_real() => {
+                Reading::Failed(format!("{}{path} is not there", self.label))
+            }
             Reading::Absent => Reading::Failed(format!("{}{path} is not part of this capture", self.label)),
             other => other,
         }
@@ -189,55 +202,35 @@ impl Tree {
 
     /// Whether a file or folder is there, as far as it may be seen.
     pub(crate) fn is_there(&self, path: &str) -> bool {
-        self.open_at(path, OFlags::PATH).is_ok()
+        let there = self.source.is_there(path);
+        self.record(path, |recorder, path| recorder.exists(path));
+        there
     }
 
     /// Names in a folder, sorted, numbers by their value; `Absent` when there is no such folder.
     pub(crate) fn list(&self, path: &str) -> Reading<Vec<String>> {
-        let failed = |e: Errno| Reading::Failed(format!("listing {}{path}: {}", self.label, words(e)));
-        let fd = match self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT) => return Reading::Absent,
-            Err(e) => return failed(e),
-        };
-        let entries = match Dir::read_from(&fd) {
-            Ok(entries) => entries,
-            Err(e) => return failed(e),
-        };
-        let mut names = Vec::new();
-        for entry in entries.take(ENTRIES_MAX) {
-            match entry {
-                Ok(entry) => match entry.file_name().to_str() {
-                    Ok("." | "..") => {}
-                    Ok(name) => names.push(name.to_owned()),
-                    Err(_) => {
-                        return Reading::Failed(format!(
-                            "listing {}{path}: a name in it is not text",
-                            self.label
-                        ));
-                    }
-                },
-                Err(e) => return failed(e),
+        let names = self.source.names(path);
+        self.record(path, |recorder, path| recorder.listing(path, &names));
+        match names {
+            Ok(mut names) => {
+                names.sort_by_key(|name| (name.parse::<u32>().unwrap_or(u32::MAX), name.clone()));
+                Reading::Value(names)
             }
+            Err(Errno::NOENT) => Reading::Absent,
+            Err(Errno::ILSEQ) => {
+                Reading::Failed(format!("listing {}{path}: a name in it is not text", self.label))
+            }
+            Err(e) => Reading::Failed(format!("listing {}{path}: {}", self.label, words(e))),
         }
-        names.sort_by_key(|name| (name.parse::<u32>().unwrap_or(u32::MAX), name.clone()));
-        Reading::Value(names)
     }
 
     /// Where a path ends after all symbolic links, as the kernel names it; the root's own path is in front of it.
     pub(crate) fn resolved(&self, path: &str) -> Reading<PathBuf> {
-        let failed = |e: Errno| Reading::Failed(format!("following {path}: {}", words(e)));
-        let fd = match self.open_at(path, OFlags::PATH) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT) => return Reading::Absent,
-            Err(e) => return failed(e),
-        };
-        match rustix::fs::readlinkat(CWD, format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new()) {
-            Ok(target) => {
-                use std::os::unix::ffi::OsStringExt as _;
-                Reading::Value(PathBuf::from(std::ffi::OsString::from_vec(target.into_bytes())))
-            }
-            Err(e) => failed(e),
+        self.record(path, |recorder, path| recorder.exists(path));
+        match self.source.resolved(path) {
+            Ok(target) => Reading::Value(target),
+            Err(Errno::NOENT) => Reading::Absent,
+            Err(e) => Reading::Failed(format!("following {path}: {}", words(e))),
         }
     }
 }
@@ -255,6 +248,7 @@ pub(crate) fn is_refused(why: &str) -> bool {
 fn words(e: Errno) -> String {
     match e {
         Errno::INVAL => EINVAL_WORDS.to_owned(),
+        NOT_CAPTURED => "it is not part of this capture".to_owned(),
         Errno::ACCESS | Errno::PERM => format!("{}: permission denied; run as root", std::io::Error::from(e)),
         _ => std::io::Error::from(e).to_string(),
     }
