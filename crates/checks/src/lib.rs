@@ -16,7 +16,7 @@ mod policy;
 pub use addressing::{NoGid, is_iwarp, usable_gid};
 pub use check::{Check, Look, Settles};
 pub use checks::ALL;
-pub use past::{Past, Rise, Source};
+pub use past::{Change, GidMove, Past, Rise, Source};
 pub use policy::Policy;
 
 use rdmascope_model::{Finding, Status};
