@@ -7,6 +7,7 @@ mod addressing;
 mod check;
 mod checks;
 pub mod counters;
+mod duty;
 mod finding;
 pub mod limits;
 pub mod manifest;
