@@ -11,6 +11,7 @@ mod duty;
 mod finding;
 pub mod limits;
 pub mod manifest;
+mod motion;
 mod past;
 mod policy;
 
