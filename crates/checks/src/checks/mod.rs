@@ -17,6 +17,8 @@ pub const ALL: &[Check] = &[
     port::rate::CHECK,
     netdev::link::CHECK,
     port::flaps::CHECK,
+    port::saturated::CHECK,
+    port::errors::CHECK,
     gid::usable::CHECK,
     mtu::netdev::CHECK,
     mtu::rdma::CHECK,
