@@ -110,9 +110,10 @@ fn never_had_link(snapshot: &Snapshot, device: &Device, port: &Port) -> bool {
     let Ok((_, netdev)) = netdev_under(snapshot, port) else { return false };
     let lost = netdev.statistics.value().and_then(|all| all.get("link_down_events_phy"));
     // Losses of the carrier may be counted without a return: a driver that begins with the carrier off.
-    let returns = netdev.carrier_changes.value().map(|changes| {
-        changes.saturating_sub(netdev.carrier_down_count.value().copied().unwrap_or(0))
-    });
+    let returns = netdev
+        .carrier_changes
+        .value()
+        .map(|changes| changes.saturating_sub(netdev.carrier_down_count.value().copied().unwrap_or(0)));
     returns == Some(0) && lost.is_none_or(|lost| *lost == 0) && downed.is_none_or(|downed| *downed == 0)
 }
 

@@ -25,7 +25,12 @@ pub const ALL: &[Check] = &[
     infiniband::subnet_manager::CHECK,
     infiniband::partition_keys::CHECK,
     gid::usable::CHECK,
+    gid::versions::CHECK,
+    gid::moved::CHECK,
+    gid::duplicate::CHECK,
+    gid::family::CHECK,
     mtu::netdev::CHECK,
     mtu::rdma::CHECK,
     infiniband::transmit_wait::CHECK,
+    gid::workload_index::CHECK,
 ];

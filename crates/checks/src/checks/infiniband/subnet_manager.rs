@@ -40,7 +40,12 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 fn has_link(port: &Port) -> bool {
     let dark = matches!(
         port.phys_state.value(),
-        Some(PhysState::Sleep | PhysState::Polling | PhysState::Disabled | PhysState::PortConfigurationTraining)
+        Some(
+            PhysState::Sleep
+                | PhysState::Polling
+                | PhysState::Disabled
+                | PhysState::PortConfigurationTraining
+        )
     );
     port.state != Reading::Value(PortState::Down) && !dark
 }
@@ -48,7 +53,8 @@ fn has_link(port: &Port) -> bool {
 fn one(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
     let subject = port_subject(device, port);
     if let Reading::Value(state @ (PortState::Init | PortState::Armed)) = &port.state {
-        let summary = format!("the link is up and the port is {}: no subnet manager brought it up", state.as_str());
+        let summary =
+            format!("the link is up and the port is {}: no subnet manager brought it up", state.as_str());
         return Some(none(subject, port, summary));
     }
     let (manager, lid) = match (&port.sm_lid, &port.lid) {
@@ -87,9 +93,8 @@ fn one(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
 }
 
 fn none(subject: String, port: &Port, summary: String) -> Finding {
-    let number = |reading: &Reading<u16>| {
-        reading.value().map_or_else(|| why(reading).to_owned(), u16::to_string)
-    };
+    let number =
+        |reading: &Reading<u16>| reading.value().map_or_else(|| why(reading).to_owned(), u16::to_string);
     Finding {
         id: ID.into(),
         status: Status::Fail,

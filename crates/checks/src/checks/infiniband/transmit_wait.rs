@@ -51,7 +51,8 @@ fn one(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
         Reading::Value(_) => Err(unknown(ID, subject.to_owned(), "the port's rate", "it says 0")),
         missing => Err(unknown(ID, subject.to_owned(), "the port's rate", why(missing))),
     };
-    let share = |ticks: u64, bps: f64, within: Duration| ticks as f64 * BITS_PER_TICK / bps / within.as_secs_f64();
+    let share =
+        |ticks: u64, bps: f64, within: Duration| ticks as f64 * BITS_PER_TICK / bps / within.as_secs_f64();
     let (ticks, within, once) = match moved(look, &source, COUNTER, &port_counter(port, COUNTER), window) {
         Moved::NotThere | Moved::Stuck(_) => return None,
         Moved::Unread(reason) => return Some(unknown(ID, subject, COUNTER, &reason)),
