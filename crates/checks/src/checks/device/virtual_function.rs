@@ -202,6 +202,7 @@ mod tests {
         let mut seen = machine(|vf| set(vf, PortState::Down, u16::MAX));
         let Reading::Value(devices) = &mut seen.devices else { panic!("no devices") };
         devices[0].ports[0].state = Reading::Value(PortState::Down);
+        devices[0].ports[0].phys_state = Reading::Value(PhysState::Polling);
         assert!(judged(&seen).summary.starts_with("the port of its physical function is not ACTIVE"));
     }
 }

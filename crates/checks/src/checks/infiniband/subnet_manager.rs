@@ -68,8 +68,9 @@ fn one(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
     if manager == 0 {
         return Some(none(subject, port, "no subnet manager is known to the port (SM LID 0)".to_owned()));
     }
-    if lid == 0 {
-        return Some(none(subject, port, "the subnet manager gave the port no LID".to_owned()));
+    if lid == 0 || lid == u16::MAX {
+        let summary = format!("the subnet manager gave the port no LID (it shows {lid})");
+        return Some(none(subject, port, summary));
     }
     let window = Duration::from_secs(u64::from(look.policy.whole(&limits::RECENT_CHANGE_SECONDS)));
     match look.past.manager_change(&device.name, port.number).filter(|change| change.age <= window) {
@@ -150,6 +151,7 @@ mod tests {
         assert_eq!(seen(|_| {})[0].summary, "subnet manager at LID 1, own LID 298");
         assert_eq!(seen(|port| port.sm_lid = Reading::Value(0))[0].status, Status::Fail);
         assert_eq!(seen(|port| port.lid = Reading::Value(0))[0].status, Status::Fail);
+        assert_eq!(seen(|port| port.lid = Reading::Value(u16::MAX))[0].status, Status::Fail);
         assert_eq!(seen(|port| port.sm_lid = Reading::failed("EIO"))[0].status, Status::Unknown);
         assert_eq!(seen(|port| port.lid = Reading::failed("EIO"))[0].status, Status::Unknown);
     }
