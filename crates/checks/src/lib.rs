@@ -12,6 +12,7 @@ pub mod limits;
 pub mod manifest;
 mod past;
 mod policy;
+mod watch;
 
 pub use addressing::{NoGid, is_iwarp, usable_gid};
 pub use check::{Check, Look, Settles};

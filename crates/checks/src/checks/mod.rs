@@ -2,6 +2,7 @@
 
 mod device;
 mod gid;
+mod lossless;
 mod mtu;
 mod netdev;
 mod port;
@@ -18,4 +19,14 @@ pub const ALL: &[Check] = &[
     gid::usable::CHECK,
     mtu::netdev::CHECK,
     mtu::rdma::CHECK,
+    lossless::pfc_priority::CHECK,
+    lossless::dscp_map::CHECK,
+    lossless::global_pause::CHECK,
+    lossless::ecn::CHECK,
+    lossless::congestion::CHECK,
+    lossless::pause_share::CHECK,
+    lossless::pause_storm::CHECK,
+    lossless::lossless_discards::CHECK,
+    lossless::pause_priority::CHECK,
+    lossless::receive_buffers::CHECK,
 ];
