@@ -2,6 +2,7 @@
 
 mod device;
 mod gid;
+mod loss;
 mod lossless;
 mod mtu;
 mod netdev;
@@ -29,4 +30,12 @@ pub const ALL: &[Check] = &[
     lossless::lossless_discards::CHECK,
     lossless::pause_priority::CHECK,
     lossless::receive_buffers::CHECK,
+    loss::retransmits::CHECK,
+    loss::retry_exceeded::CHECK,
+    loss::slow_receiver::CHECK,
+    loss::out_of_sequence::CHECK,
+    loss::ack_timeouts::CHECK,
+    loss::rate_restarts::CHECK,
+    loss::icrc_errors::CHECK,
+    loss::application_errors::CHECK,
 ];
