@@ -69,41 +69,61 @@ pub(crate) fn roce_ports<'a>(look: &Look<'a>) -> impl Iterator<Item = (&'a Devic
     traffic_ports(look).filter(|(_, port)| !is_not_ethernet(port))
 }
 
-/// Judges every network device that carries a RoCE port to its cable: the port's own, or the members of its bond. `what` is what
-/// cannot be read where the device cannot be looked at.
+/// Every network device that carries a RoCE port to its cable, once: the port's own, or the members of its bond. One that cannot be
+/// looked at is its subject and the reason.
+pub(crate) fn wires<'a>(look: &Look<'a>) -> Vec<Result<Wire<'a>, (String, String)>> {
+    let (snapshot, mut done, mut found) = (look.now, BTreeSet::new(), Vec::new());
+    for (device, port) in roce_ports(look) {
+        let (name, netdev) = match netdev_under(snapshot, port) {
+            Ok(known) => known,
+            Err(why) => {
+                found.push(Err((port_subject(device, port), why)));
+                continue;
+            }
+        };
+        let legs: Vec<&str> = match &netdev.bond {
+            Reading::Value(bond) => bond.members.iter().map(|m| m.name.as_str()).collect(),
+            Reading::Absent | Reading::Failed(_) => vec![name],
+        };
+        for name in legs.into_iter().filter(|name| done.insert(*name)) {
+            let netdev = snapshot.netdevs.value().and_then(|all| all.get(name));
+            let away = || (format!("netdev {name}"), "it is not in this network namespace".to_owned());
+            found.push(netdev.map(|netdev| Wire { device, port, name, netdev }).ok_or_else(away));
+        }
+    }
+    found
+}
+
+/// Judges each of [`wires`]. `what` is what cannot be read where a device cannot be looked at.
 pub(crate) fn each_wire(
     look: &Look<'_>,
     id: &'static str,
     what: &str,
     one: impl Fn(&Wire<'_>) -> Vec<Finding>,
 ) -> Vec<Finding> {
+    wires(look)
+        .into_iter()
+        .flat_map(|wire| match wire {
+            Ok(wire) => one(&wire),
+            Err((subject, why)) => vec![unknown(id, subject, what, &why)],
+        })
+        .collect()
+}
+
+/// The network devices of the RoCE ports themselves, once each: a bond, not its members. Those that cannot be looked at are `unknown`.
+pub(crate) fn each_netdev(
+    look: &Look<'_>,
+    id: &'static str,
+    what: &str,
+    one: impl Fn(&str, &Netdev) -> Option<Finding>,
+) -> Vec<Finding> {
     let mut done = BTreeSet::new();
-    let mut findings = Vec::new();
-    for (device, port) in roce_ports(look) {
-        let (name, netdev) = match netdev_under(look.now, port) {
-            Ok(found) => found,
-            Err(why) => {
-                findings.push(unknown(id, port_subject(device, port), what, &why));
-                continue;
-            }
-        };
-        let legs: Vec<&str> = match &netdev.bond {
-            Reading::Value(bond) => bond.members.iter().map(|m| m.name.as_str()).collect(),
-            _ => vec![name],
-        };
-        for name in legs.into_iter().filter(|name| done.insert((*name).to_owned())) {
-            match look.now.netdevs.value().and_then(|all| all.get(name)) {
-                Some(netdev) => findings.extend(one(&Wire { device, port, name, netdev })),
-                None => findings.push(unknown(
-                    id,
-                    format!("netdev {name}"),
-                    what,
-                    "the bond's member is not in this network namespace",
-                )),
-            }
-        }
-    }
-    findings
+    roce_ports(look)
+        .filter_map(|(device, port)| match netdev_under(look.now, port) {
+            Ok((name, netdev)) => done.insert(name).then(|| one(name, netdev)).flatten(),
+            Err(why) => Some(unknown(id, port_subject(device, port), what, &why)),
+        })
+        .collect()
 }
 
 /// Port counters of these names.
