@@ -300,7 +300,7 @@ pub const CONGESTION_WINDOW_SECONDS: Limit = Limit::new(
 pub const ECN_MARKED_WARN_TOTAL: Limit = Limit::new(
     "Congestion",
     "ecn_marked_warn_total",
-    1000000000.0,
+    1_000_000_000.0,
     "packets",
     "Packets with a congestion mark since the counters began that warn at the first look, together with packets out of sequence: so many do not come from bursts. From the second look on the share decides.",
 );
@@ -409,14 +409,6 @@ pub const PCI_SIGNAL_WARN_PER_MINUTE: Limit = Limit::new(
     "Recoveries of the PCI Express link.",
 );
 /// See its reason.
-pub const PCI_AVAILABLE_SHARE: Limit = Limit::new(
-    "PCI Express",
-    "pci_available_share",
-    0.99,
-    "share",
-    "Bandwidth of the PCI Express path per rate of the port below which the port cannot be filled: what encoding leaves is counted, and 252 of 256 Gb/s (16 GT/s x16) must not look short of 250.",
-);
-/// See its reason.
 pub const MEMLOCK_BYTES: Limit = Limit::new(
     "Workload",
     "memlock_bytes",
@@ -436,9 +428,17 @@ pub const IDLE_EXIT_WARN_US: Limit = Limit::new(
 pub const MEMORY_WARN_BYTES: Limit = Limit::new(
     "Workload",
     "memory_warn_bytes",
-    8589934592.0,
+    1_073_741_824.0,
     "bytes",
-    "Memory that is left to register: a registration of a few gigabytes fails below it though locking is not limited (ut-osa/assise #12).",
+    "Memory that is left to register: below it a registration fails though locking is not limited (ut-osa/assise #12).",
+);
+/// See its reason.
+pub const ISSM_NODES_EXPECTED: Limit = Limit::new(
+    "Workload",
+    "issm_nodes_expected",
+    1.0,
+    "nodes",
+    "issm nodes of an InfiniBand port below which is warned: device plugins refuse a port without. 0 for machines that never make one (GB300: NVIDIA/NVSentinel #1663).",
 );
 
 /// All of them, in the order of the policy file.
@@ -490,10 +490,10 @@ pub const LIMITS: &[Limit] = &[
     PCI_REPLAYS_WARN_PER_MINUTE,
     PCI_STALLED_WARN_PER_5MIN,
     PCI_SIGNAL_WARN_PER_MINUTE,
-    PCI_AVAILABLE_SHARE,
     MEMLOCK_BYTES,
     IDLE_EXIT_WARN_US,
     MEMORY_WARN_BYTES,
+    ISSM_NODES_EXPECTED,
 ];
 
 /// The values that are in force.

@@ -1,11 +1,13 @@
 //! The list of checks: one file each, one line here.
 
 mod device;
+mod firmware;
 mod gid;
 mod loss;
 mod lossless;
 mod mtu;
 mod netdev;
+mod pci;
 mod port;
 
 use crate::check::Check;
@@ -50,4 +52,11 @@ pub const ALL: &[Check] = &[
     netdev::neighbours::CHECK,
     netdev::route::CHECK,
     netdev::child_mtu::CHECK,
+    pci::missing_rdma_device::CHECK,
+    pci::pci_link::CHECK,
+    pci::pci_errors::CHECK,
+    pci::pci_stalls::CHECK,
+    pci::pci_access_control::CHECK,
+    firmware::firmware_version::CHECK,
+    firmware::device_health::CHECK,
 ];

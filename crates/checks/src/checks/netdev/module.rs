@@ -4,7 +4,7 @@ use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
 use crate::limits;
 use crate::watch::{HOUR, Seen, Verdict, Wire, each_wire, shown};
-use rdmascope_model::{Finding, Module, Reading};
+use rdmascope_model::{Finding, Function, Module, Reading};
 
 const ID: &str = "module";
 
@@ -36,7 +36,7 @@ fn one(look: &Look<'_>, wire: &Wire<'_>) -> Option<Finding> {
             problems.extend(temperature(look, wire.name, module));
             problems.extend(light(look, wire.name, module));
         }
-        Reading::Absent if ethtool.link == Reading::Value(false) => problems.push(Verdict::fail(
+        Reading::Absent if ethtool.link == Reading::Value(false) && is_card(wire) => problems.push(Verdict::fail(
             format!("no module or cable in the port of {}", wire.name),
             "nothing is plugged in, or the module does not answer",
             format!("Plug in the module or cable; `ethtool {0}`, `ethtool -m {0}`; a port that is meant to be empty: `down: true` in the manifest.", wire.name),
@@ -66,6 +66,11 @@ fn one(look: &Look<'_>, wire: &Wire<'_>) -> Option<Finding> {
     };
     evidence.extend(problems.map(|also| format!("also: {}", also.summary)));
     Some(wire.finding(ID, worst, evidence))
+}
+
+/// Virtual and software functions have no module of their own.
+fn is_card(wire: &Wire<'_>) -> bool {
+    !matches!(wire.device.function, Reading::Value(Function::Virtual { .. } | Function::Software))
 }
 
 fn temperature(look: &Look<'_>, name: &str, module: &Module) -> Option<Verdict> {
