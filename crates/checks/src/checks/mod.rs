@@ -9,6 +9,7 @@ mod mtu;
 mod netdev;
 mod pci;
 mod port;
+mod workload;
 
 use crate::check::Check;
 
@@ -59,4 +60,12 @@ pub const ALL: &[Check] = &[
     pci::pci_access_control::CHECK,
     firmware::firmware_version::CHECK,
     firmware::device_health::CHECK,
+    workload::device_nodes::CHECK,
+    workload::memlock::CHECK,
+    workload::memory::CHECK,
+    workload::verbs_library::CHECK,
+    workload::tcp_fallback::CHECK,
+    workload::gpudirect::CHECK,
+    workload::namespace_mode::CHECK,
+    workload::idle_states::CHECK,
 ];
