@@ -3,7 +3,8 @@
 use super::{pfc, setting};
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::{Verdict, Wire, each_wire, priorities};
+use crate::verdict::{Verdict, priorities};
+use crate::wires::{Wire, each_wire};
 use rdmascope_model::{Finding, Reading, Trust, Workload};
 use std::collections::BTreeMap;
 
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
     use crate::Policy;
     use crate::manifest::{Expectation, Manifest};
-    use crate::watch::testing::{dcb, first, with};
+    use crate::testing::{dcb, first, with};
     use rdmascope_fixtures::snapshot::workload;
     use rdmascope_model::Status;
 

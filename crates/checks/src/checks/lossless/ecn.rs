@@ -3,7 +3,9 @@
 use super::pfc;
 use crate::check::{Check, Look, Settles};
 use crate::finding::ok;
-use crate::watch::{Moved, Verdict, Wire, by_rate, each_wire, priorities, seen_at_port, shown, window};
+use crate::verdict::{Verdict, priorities, shown};
+use crate::watch::{Moved, by_rate, seen_at_port, window};
+use crate::wires::{Wire, each_wire};
 use rdmascope_model::{Finding, Reading};
 
 const ID: &str = "ecn";
@@ -89,7 +91,7 @@ fn silent(moved: &Moved) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{counters_rose, eth0, first};
+    use crate::testing::{counters_rose, eth0, first};
     use rdmascope_model::Status;
 
     #[test]

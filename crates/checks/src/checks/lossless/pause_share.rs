@@ -2,7 +2,9 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::limits;
-use crate::watch::{Moved, Verdict, by_rate, each_wire, window};
+use crate::verdict::Verdict;
+use crate::watch::{Moved, by_rate, window};
+use crate::wires::each_wire;
 use rdmascope_model::{Finding, Status};
 
 const ID: &str = "pause-share";
@@ -79,7 +81,7 @@ impl Side {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{first, statistics_rose};
+    use crate::testing::{first, statistics_rose};
 
     #[test]
     fn received_pause_blames_the_fabric_and_sent_pause_this_host() {

@@ -3,7 +3,8 @@
 use super::{pfc, setting};
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::{Verdict, Wire, each_wire, priorities, shown};
+use crate::verdict::{Verdict, priorities, shown};
+use crate::wires::{Wire, each_wire};
 use rdmascope_model::{Finding, Reading, Trust};
 use std::collections::BTreeMap;
 
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
     use crate::Policy;
     use crate::manifest::{Expectation, Manifest};
-    use crate::watch::testing::{dcb, first, with};
+    use crate::testing::{dcb, first, with};
     use rdmascope_fixtures::snapshot::infiniband;
     use rdmascope_model::{Snapshot, Status};
 

@@ -2,7 +2,8 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::{Verdict, each_netdev, or_none};
+use crate::verdict::{Verdict, or_none};
+use crate::wires::each_netdev;
 use rdmascope_model::{Bond, BondMember, Finding, Reading};
 
 const ID: &str = "bond";
@@ -28,7 +29,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
         Reading::Absent => None,
         Reading::Failed(why) => Some(unknown(ID, format!("netdev {name}"), "whether it is a bond", why)),
     });
-    let any = crate::watch::roce_ports(look).next().is_some();
+    let any = crate::wires::roce_ports(look).next().is_some();
     if any { or_none(found, ID, "no RoCE port stands on a bond") } else { found }
 }
 
@@ -84,7 +85,7 @@ fn shown(member: &BondMember, lacp: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{eth0, first};
+    use crate::testing::{eth0, first};
     use rdmascope_model::Status;
 
     fn seen(statuses: [&str; 2], aggregated: [bool; 2]) -> Finding {

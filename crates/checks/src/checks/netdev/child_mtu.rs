@@ -2,7 +2,8 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::{Verdict, each_netdev};
+use crate::verdict::Verdict;
+use crate::wires::each_netdev;
 use rdmascope_model::{Finding, Netdev, Reading};
 use std::collections::BTreeMap;
 
@@ -82,7 +83,7 @@ fn one(all: &BTreeMap<String, Netdev>, name: &str, netdev: &Netdev) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{eth0, first};
+    use crate::testing::{eth0, first};
     use rdmascope_fixtures::snapshot::netdev as fresh;
     use rdmascope_model::{Bond, BondMember, Snapshot, Status};
 

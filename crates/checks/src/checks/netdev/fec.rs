@@ -3,7 +3,8 @@
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown};
 use crate::limits;
-use crate::watch::{Verdict, Wire, each_wire, wires};
+use crate::verdict::Verdict;
+use crate::wires::{Wire, each_wire, wires};
 use rdmascope_model::{Finding, Reading};
 use std::collections::BTreeMap;
 
@@ -76,7 +77,7 @@ fn one(look: &Look<'_>, wire: &Wire<'_>, used: &BTreeMap<(u32, String), usize>) 
 mod tests {
     use super::*;
     use crate::Policy;
-    use crate::watch::testing::{eth0, first, netdev};
+    use crate::testing::{eth0, first, netdev};
     use rdmascope_fixtures::snapshot::roce;
     use rdmascope_model::Status;
 

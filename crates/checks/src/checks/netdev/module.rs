@@ -3,7 +3,9 @@
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
 use crate::limits;
-use crate::watch::{HOUR, Seen, Verdict, Wire, each_wire, shown};
+use crate::verdict::{Verdict, shown};
+use crate::watch::{HOUR, Seen};
+use crate::wires::{Wire, each_wire};
 use rdmascope_model::{Finding, Function, Module, Reading};
 
 const ID: &str = "module";
@@ -141,7 +143,7 @@ fn events(look: &Look<'_>, wire: &Wire<'_>) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{eth0, first, statistics_rose};
+    use crate::testing::{eth0, first, statistics_rose};
     use rdmascope_model::{Snapshot, Status};
 
     fn module(machine: &mut Snapshot) -> &mut Module {

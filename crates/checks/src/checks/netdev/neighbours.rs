@@ -2,7 +2,8 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::{Verdict, each_netdev};
+use crate::verdict::Verdict;
+use crate::wires::each_netdev;
 use rdmascope_model::{Finding, Neighbour, Reading};
 
 const ID: &str = "neighbours";
@@ -66,7 +67,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::first;
+    use crate::testing::first;
     use rdmascope_model::{Route, Snapshot, Status};
 
     fn silent(m: &mut Snapshot, state: &str, netdev: &str) {

@@ -2,7 +2,8 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::{Verdict, each_netdev};
+use crate::verdict::Verdict;
+use crate::wires::each_netdev;
 use rdmascope_model::{Address, Finding, Reading, Route};
 
 const ID: &str = "route";
@@ -85,7 +86,7 @@ fn told(route: &Route) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{eth0, first};
+    use crate::testing::{eth0, first};
     use rdmascope_model::Status;
 
     #[test]

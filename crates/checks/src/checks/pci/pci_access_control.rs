@@ -3,7 +3,7 @@
 use super::{Functions, bridges, is_gpu};
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::Verdict;
+use crate::verdict::Verdict;
 use rdmascope_model::{Finding, PciFunction, Reading};
 use std::collections::BTreeMap;
 
@@ -120,7 +120,7 @@ fn redirected(address: &str, bridge: &PciFunction, gpu: &str, nic: &str) -> Find
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::first;
+    use crate::testing::first;
     use rdmascope_fixtures::snapshot::add_gpu;
     use rdmascope_model::{Snapshot, Status};
 
