@@ -116,12 +116,14 @@ pub(crate) fn each_netdev(
     look: &Look<'_>,
     id: &'static str,
     what: &str,
-    one: impl Fn(&str, &Netdev) -> Option<Finding>,
+    one: impl Fn(&Wire<'_>) -> Option<Finding>,
 ) -> Vec<Finding> {
     let mut done = BTreeSet::new();
     roce_ports(look)
         .filter_map(|(device, port)| match netdev_under(look.now, port) {
-            Ok((name, netdev)) => done.insert(name).then(|| one(name, netdev)).flatten(),
+            Ok((name, netdev)) => {
+                done.insert(name).then(|| one(&Wire { device, port, name, netdev })).flatten()
+            }
             Err(why) => Some(unknown(id, port_subject(device, port), what, &why)),
         })
         .collect()

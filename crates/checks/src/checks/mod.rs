@@ -107,6 +107,8 @@ mod tests {
         machine.pci = Reading::failed("EIO");
         machine.workloads = Reading::failed("EIO");
         let findings = crate::run(&Look::first(&machine, &Policy::default()));
+        let keys: std::collections::BTreeSet<_> = findings.iter().map(|f| (&f.id, &f.subject)).collect();
+        assert_eq!(keys.len(), findings.len(), "one check says one thing of one subject");
         for finding in findings.iter().filter(|f| f.status != Status::Ok) {
             assert_eq!(finding.status, Status::Unknown, "{finding:#?}");
             assert!(finding.summary.contains("EIO"), "{finding:#?}");

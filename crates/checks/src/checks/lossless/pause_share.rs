@@ -37,7 +37,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
         let seen = wire.seen(look, &COUNTERS, window(look));
         vec![by_rate(ID, wire.subject(), "microseconds in pause", seen, |moved| {
             let sides = [Side::Sent, Side::Received];
-            sides.into_iter().filter_map(|side| side.judge(look, moved)).max_by_key(|v| v.status)
+            sides.into_iter().filter_map(|side| side.judge(look, moved, wire.name)).max_by_key(|v| v.status)
         })]
     })
 }
@@ -49,7 +49,7 @@ enum Side {
 }
 
 impl Side {
-    fn judge(self, look: &Look<'_>, moved: &Moved) -> Option<Verdict> {
+    fn judge(self, look: &Look<'_>, moved: &Moved, netdev: &str) -> Option<Verdict> {
         let (prefix, warn, fail) = match self {
             Self::Received => ("rx_", &limits::PAUSE_RECEIVED_WARN_SHARE, &limits::PAUSE_RECEIVED_FAIL_SHARE),
             Self::Sent => ("tx_", &limits::PAUSE_SENT_WARN_SHARE, &limits::PAUSE_SENT_FAIL_SHARE),
@@ -71,7 +71,9 @@ impl Side {
             Self::Sent => Verdict::warn(
                 format!("this host stopped the switch for {percent:.1} % of the time ({class})"),
                 "this host: it is a slow receiver (PCI Express link, stalls, memory, receive buffers)",
-                "`rdmascope explain pci-link` and `pci-stalls`; `ethtool -S NETDEV | grep -e pci -e discard`; drain the node if it stops others.",
+                format!(
+                    "`rdmascope explain pci-link` and `pci-stalls`; `ethtool -S {netdev} | grep -e pci -e discard`; drain the node if it stops others."
+                ),
             ),
         };
         Some(Verdict { status, ..verdict })

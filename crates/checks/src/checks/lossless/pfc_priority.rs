@@ -98,7 +98,8 @@ fn inconsistent(wire: &Wire<'_>, mask: u8) -> Option<Verdict> {
             )
         });
     }
-    let by_tag = setting(wire, |dcb| &dcb.trust) == Reading::Value(Trust::Pcp);
+    // Where it is not known what decides the priority, it may well be the tag.
+    let by_tag = matches!(setting(wire, |dcb| &dcb.trust), Reading::Value(Trust::Pcp) | Reading::Failed(_));
     let reached = map.values().any(|priority| priority < &8 && mask & (1 << priority) != 0);
     (!by_tag && !reached).then(|| {
         Verdict::warn(

@@ -24,7 +24,7 @@ pub(crate) const CHECK: Check = Check {
 fn judge(look: &Look<'_>) -> Vec<Finding> {
     let nothing = BTreeMap::new();
     let all = look.now.netdevs.value().unwrap_or(&nothing);
-    each_netdev(look, ID, "the MTUs of stacked devices", |name, netdev| Some(one(all, name, netdev)))
+    each_netdev(look, ID, "the MTUs of stacked devices", |wire| Some(one(all, wire.name, wire.netdev)))
 }
 
 /// What stands on what, as far as it has to do with `name`: above, below, and whether below must be the same.
@@ -49,6 +49,9 @@ fn stacks<'a>(
 
 fn one(all: &BTreeMap<String, Netdev>, name: &str, netdev: &Netdev) -> Finding {
     let subject = format!("netdev {name}");
+    if let Reading::Failed(why) = &netdev.parent {
+        return unknown(ID, subject, "what the device stands on", why);
+    }
     let stacks = stacks(all, name, netdev);
     let mut evidence = Vec::new();
     for (above, below, same) in &stacks {

@@ -46,6 +46,9 @@ fn one(look: &Look<'_>, wire: &Wire<'_>, used: &BTreeMap<(u32, String), usize>) 
     if let Reading::Failed(why) = &wire.netdev.ethtool.fec {
         return Some(unknown(ID, wire.subject(), "FEC", why));
     }
+    if let Reading::Failed(why) = &wire.netdev.ethtool.speed_mbps {
+        return Some(unknown(ID, wire.subject(), "the speed", why));
+    }
     let (speed, fec) = kind(wire)?;
     let evidence = vec![format!("fec = {fec}"), format!("speed = {speed} Mb/s")];
     let count = |kind: &str| used.get(&(speed, kind.to_owned())).copied().unwrap_or(0);

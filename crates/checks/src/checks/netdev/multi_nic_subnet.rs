@@ -27,8 +27,8 @@ pub(crate) const CHECK: Check = Check {
 fn judge(look: &Look<'_>) -> Vec<Finding> {
     let rails: Vec<(&str, &Netdev)> =
         roce_ports(look).filter_map(|(_, port)| netdev_under(look.now, port).ok()).collect();
-    each_netdev(look, ID, "the network device's addresses", |name, netdev| {
-        Some(one(look, &rails, name, netdev))
+    each_netdev(look, ID, "the network device's addresses", |wire| {
+        Some(one(look, &rails, wire.name, wire.netdev))
     })
 }
 

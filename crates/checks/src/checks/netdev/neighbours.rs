@@ -1,7 +1,7 @@
 //! Do the peers and gateways of an RDMA network device answer at the link layer?
 
 use crate::check::{Check, Look, Settles};
-use crate::finding::{ok, unknown, why};
+use crate::finding::{is_down, ok, unknown, why};
 use crate::verdict::Verdict;
 use crate::wires::each_netdev;
 use rdmascope_model::{Finding, Neighbour, Reading};
@@ -23,8 +23,12 @@ pub(crate) const CHECK: Check = Check {
 
 fn judge(look: &Look<'_>) -> Vec<Finding> {
     let routing = &look.now.routing;
-    each_netdev(look, ID, "the neighbours", |name, _| {
-        let subject = format!("netdev {name}");
+    each_netdev(look, ID, "the neighbours", |wire| {
+        let (name, subject) = (wire.name, wire.subject());
+        // Behind a link that is down nobody answers, and the link is a finding already.
+        if is_down(wire.port) {
+            return None;
+        }
         let all = match &routing.unresolved {
             Reading::Value(all) => all,
             Reading::Absent => return None,

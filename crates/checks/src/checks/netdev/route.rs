@@ -1,7 +1,7 @@
 //! Does any route lead over an RDMA network device?
 
 use crate::check::{Check, Look, Settles};
-use crate::finding::{ok, unknown, why};
+use crate::finding::{is_down, ok, unknown, why};
 use crate::verdict::Verdict;
 use crate::wires::each_netdev;
 use rdmascope_model::{Address, Finding, Reading, Route};
@@ -25,8 +25,12 @@ pub(crate) const CHECK: Check = Check {
 
 fn judge(look: &Look<'_>) -> Vec<Finding> {
     let routes = &look.now.routing.routes;
-    each_netdev(look, ID, "the routes", |name, netdev| {
-        let subject = format!("netdev {name}");
+    each_netdev(look, ID, "the routes", |wire| {
+        let (name, netdev, subject) = (wire.name, wire.netdev, wire.subject());
+        // The kernel takes the routes of a device that is down away, and the link is a finding already.
+        if is_down(wire.port) {
+            return None;
+        }
         // Without a routable address there is no GID either, and that is another finding.
         let addresses = match &netdev.addresses {
             Reading::Value(all) => all.iter().filter(|a| !link_local(a)).collect::<Vec<_>>(),
