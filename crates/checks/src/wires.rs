@@ -128,3 +128,44 @@ pub(crate) fn each_netdev(
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Policy;
+    use crate::testing::{device, netdev};
+    use rdmascope_fixtures::snapshot::roce;
+    use rdmascope_model::{Bond, BondMember, Snapshot};
+
+    fn names(machine: &Snapshot) -> Vec<Result<String, String>> {
+        let policy = Policy::default();
+        let found = wires(&Look::first(machine, &policy));
+        found
+            .into_iter()
+            .map(|wire| wire.map(|w| w.name.to_owned()).map_err(|(subject, _)| subject))
+            .collect()
+    }
+
+    #[test]
+    fn a_bond_is_its_members_and_one_that_is_not_there_is_said() {
+        let mut machine = roce(2);
+        let member = |name: &str| BondMember {
+            name: name.to_owned(),
+            mii_status: Reading::Value("up".to_owned()),
+            link_failures: Reading::Value(0),
+            aggregated: Reading::Absent,
+        };
+        let members = vec![member("eth1"), member("gone0")];
+        netdev(&mut machine, "eth0").bond = Reading::Value(Bond { mode: Reading::Absent, members });
+        assert_eq!(names(&machine), [Ok("eth1".to_owned()), Err("netdev gone0".to_owned())]);
+    }
+
+    #[test]
+    fn representors_and_management_functions_carry_no_traffic() {
+        for function in [Function::Representor, Function::Management] {
+            let mut machine = roce(2);
+            device(&mut machine).function = Reading::Value(function);
+            assert_eq!(names(&machine), [Ok("eth1".to_owned())]);
+        }
+    }
+}

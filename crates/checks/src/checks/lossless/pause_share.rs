@@ -99,6 +99,12 @@ mod tests {
     }
 
     #[test]
+    fn the_worse_side_is_told() {
+        let both = [("tx_prio3_pause_duration", 2_000_000), ("rx_prio3_pause_duration", 30_000_000)];
+        assert_eq!(statistics_rose(&CHECK, 100, &both).status, Status::Fail);
+    }
+
+    #[test]
     fn one_look_is_not_judged() {
         let found = first(&CHECK, |_| ()).remove(0);
         assert_eq!(found.status, Status::Ok);

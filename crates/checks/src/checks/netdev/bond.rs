@@ -129,6 +129,7 @@ mod tests {
     fn lost_legs() {
         let one = seen(["up", "down"], [true, false]);
         assert_eq!((one.status, one.summary.contains("lost: ens1")), (Status::Warn, true));
+        assert_eq!(seen(["up", "down"], [true, true]).status, Status::Warn);
         assert_eq!(seen(["down", "down"], [false, false]).status, Status::Fail);
         let group = seen(["up", "up"], [true, false]);
         assert_eq!(group.status, Status::Warn);

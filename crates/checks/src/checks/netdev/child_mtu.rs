@@ -123,16 +123,21 @@ mod tests {
 
     #[test]
     fn a_member_with_another_mtu() {
-        let found = first(&CHECK, |m| {
-            add(m, "ens0", 1500, None);
-            let member = BondMember {
-                name: "ens0".into(),
-                mii_status: Reading::Value("up".into()),
-                link_failures: Reading::Value(0),
-                aggregated: Reading::Absent,
-            };
-            eth0(m).bond = Reading::Value(Bond { mode: Reading::Absent, members: vec![member] });
-        });
-        assert_eq!(found[0].status, Status::Fail);
+        let with_member = |mtu| {
+            first(&CHECK, |m| {
+                add(m, "ens0", mtu, None);
+                let member = BondMember {
+                    name: "ens0".into(),
+                    mii_status: Reading::Value("up".into()),
+                    link_failures: Reading::Value(0),
+                    aggregated: Reading::Absent,
+                };
+                eth0(m).bond = Reading::Value(Bond { mode: Reading::Absent, members: vec![member] });
+            })[0]
+                .status
+        };
+        assert_eq!(with_member(1500), Status::Fail);
+        assert_eq!(with_member(9216), Status::Fail);
+        assert_eq!(with_member(9000), Status::Ok);
     }
 }

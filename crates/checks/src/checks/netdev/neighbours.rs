@@ -71,8 +71,8 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::first;
-    use rdmascope_model::{Route, Snapshot, Status};
+    use crate::testing::{device, first};
+    use rdmascope_model::{PortState, Route, Snapshot, Status};
 
     fn silent(m: &mut Snapshot, state: &str, netdev: &str) {
         let ip = "192.0.2.254".parse().unwrap();
@@ -102,5 +102,14 @@ mod tests {
             first(&CHECK, |m| m.routing.unresolved = Reading::failed("EPERM"))[0].status,
             Status::Unknown
         );
+    }
+
+    #[test]
+    fn a_port_that_is_down_explains_itself() {
+        let found = first(&CHECK, |m| {
+            silent(m, "FAILED", "eth0");
+            device(m).ports[0].state = Reading::Value(PortState::Down);
+        });
+        assert!(found.is_empty(), "{found:?}");
     }
 }

@@ -90,8 +90,8 @@ fn told(route: &Route) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{eth0, first};
-    use rdmascope_model::Status;
+    use crate::testing::{device, eth0, first};
+    use rdmascope_model::{PortState, Status};
 
     #[test]
     fn c015_no_route_over_the_device() {
@@ -111,5 +111,14 @@ mod tests {
         assert_eq!(found[0].status, Status::Fail);
         assert!(first(&CHECK, |m| eth0(m).addresses = Reading::Value(Vec::new())).is_empty());
         assert_eq!(first(&CHECK, |m| m.routing.routes = Reading::failed("EPERM"))[0].status, Status::Unknown);
+    }
+
+    #[test]
+    fn a_port_that_is_down_explains_itself() {
+        let found = first(&CHECK, |m| {
+            m.routing.routes = Reading::Value(Vec::new());
+            device(m).ports[0].state = Reading::Value(PortState::Down);
+        });
+        assert!(found.is_empty(), "{found:?}");
     }
 }
