@@ -22,7 +22,7 @@ pub use clock::Clock;
 pub use endpoints::endpoints;
 pub use identity::{boot_id, host_name};
 pub use idle::{IdleGate, IdleState};
-pub use kmsg::{KernelLogReader, LogBatch, LogEvent, LogFollower};
+pub use kmsg::{KernelLogReader, LogBatch, LogEvent, LogFollower, rule_files};
 pub use rdma::PortMtu;
 pub use rtnl::{LinkEvent, LinkEvents};
 pub use snapshot::{Host, HostError};

@@ -170,6 +170,27 @@ fn kmsg_sequence(line: &str) -> Option<u64> {
     device::sequence(line).filter(|_| line.starts_with(|c: char| c.is_ascii_digit()))
 }
 
+/// The files of an operator's folder of rules (`*.yaml`) as (name, text), for [`Rules::with_folder`].
+///
+/// # Errors
+/// Every file, or the folder, that could not be read.
+pub fn rule_files(folder: &Path) -> Result<Vec<(String, String)>, Vec<String>> {
+    let said = |path: &Path, e: std::io::Error| format!("reading {}: {e}", path.display());
+    let entries = std::fs::read_dir(folder).map_err(|e| vec![said(folder, e)])?;
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|kind| kind == "yaml"));
+    paths.sort();
+    let (mut files, mut problems) = (Vec::new(), Vec::new());
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match std::fs::read_to_string(&path) {
+            Ok(text) => files.push((name, text)),
+            Err(e) => problems.push(said(&path, e)),
+        }
+    }
+    if problems.is_empty() { Ok(files) } else { Err(problems) }
+}
+
 /// Both clocks now: kernel records carry the time since boot (`local_clock`), which the monotonic clock is nearest to.
 fn times_now() -> Times {
     let wall = Clock::new().now().wall;
