@@ -11,6 +11,7 @@ mod duty;
 mod explain;
 mod finding;
 pub mod limits;
+pub mod log;
 pub mod manifest;
 mod motion;
 mod past;
@@ -57,7 +58,7 @@ pub fn exit_code(status: Status) -> u8 {
 mod tests {
     use super::*;
     use rdmascope_fixtures::snapshot::{infiniband, roce, workload};
-    use rdmascope_model::{Function, Reading, Snapshot};
+    use rdmascope_model::{Function, KernelLog, Reading, Snapshot};
     use std::collections::BTreeSet;
 
     #[test]
@@ -72,10 +73,10 @@ mod tests {
     #[test]
     fn every_check_uses_its_own_id() {
         let policy = Policy::default();
-        let machines = healthy();
+        let (machines, log) = (healthy(), Reading::Value(KernelLog::default()));
         for check in ALL {
-            let findings: Vec<Finding> =
-                machines.iter().flat_map(|machine| (check.judge)(&Look::first(machine, &policy))).collect();
+            let judged = |machine| (check.judge)(&Look { log: &log, ..Look::first(machine, &policy) });
+            let findings: Vec<Finding> = machines.iter().flat_map(judged).collect();
             assert!(!findings.is_empty(), "{} says nothing of a healthy machine", check.id);
             assert!(findings.iter().all(|f| f.id == check.id), "{}", check.id);
         }

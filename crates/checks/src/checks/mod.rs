@@ -4,6 +4,7 @@ mod device;
 mod firmware;
 mod gid;
 mod infiniband;
+mod log;
 mod loss;
 mod lossless;
 mod mtu;
@@ -83,6 +84,8 @@ pub const ALL: &[Check] = &[
     workload::gpudirect::CHECK,
     workload::namespace_mode::CHECK,
     workload::idle_states::CHECK,
+    log::events::CHECK,
+    log::lost::CHECK,
 ];
 
 #[cfg(test)]
