@@ -38,8 +38,6 @@ impl Host {
     /// are not offered it.
     pub(crate) async fn add_enable_roce(&self, pci: &mut Reading<BTreeMap<String, PciFunction>>) {
         let Reading::Value(functions) = pci else { return };
-        let is_network =
-            |function: &PciFunction| function.class.value().is_none_or(|class| class >> 16 == NETWORK);
         let (network, others): (Vec<_>, Vec<_>) =
             functions.iter_mut().partition(|(_, function)| is_network(function));
         for (_, function) in others {
@@ -63,6 +61,11 @@ impl Host {
             }
         }
     }
+}
+
+/// A function of which it is not known may be one.
+fn is_network(function: &PciFunction) -> bool {
+    function.class.value().is_none_or(|class| class >> 16 == NETWORK)
 }
 
 /// RDMA netlink for the ports of a device on the machine that we run on; `None` where it is not there, and in a capture: sysfs then has
@@ -99,8 +102,9 @@ pub fn told_files(snapshot: &Snapshot, queue_pairs: &Reading<Vec<QueuePairs>>) -
     let by_address: BTreeMap<&String, &Device> =
         devices.filter_map(|device| Some((device.pci_address.value()?, device))).collect();
     let functions = snapshot.pci.value();
+    let network = functions.into_iter().flatten().filter(|(_, function)| is_network(function));
     let addresses: BTreeSet<&String> =
-        functions.into_iter().flat_map(BTreeMap::keys).chain(by_address.keys().copied()).collect();
+        network.map(|(address, _)| address).chain(by_address.keys().copied()).collect();
     for address in addresses {
         let unread = Reading::failed("nobody asked");
         let devlink = by_address.get(address).map_or(&unread, |device| &device.devlink);
