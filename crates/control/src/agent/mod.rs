@@ -6,6 +6,9 @@
 mod grant;
 mod memory;
 mod sessions;
+mod watch;
+
+pub use watch::Watch;
 
 use grant::Mesh;
 use memory::Memory;
