@@ -240,7 +240,7 @@ fn a_flap_that_is_over_stays_in_sight_for_a_day() {
     };
     machine.extra = Some(flaps.clone());
     let raised = told(EventKind::FindingRaised, "mlx5_0/1", "port-flaps", "ok", "fail");
-    assert_eq!(machine.look(), [raised.clone()], "it looks over an hour already: at once");
+    assert_eq!(machine.look(), std::slice::from_ref(&raised), "it looks over an hour already: at once");
     machine.extra = None;
     let cleared = told(EventKind::FindingCleared, "mlx5_0/1", "port-flaps", "fail", "ok");
     assert_eq!(machine.pass(1), [cleared]);
