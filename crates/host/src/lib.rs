@@ -11,6 +11,7 @@ mod idle;
 mod netdev;
 mod parse;
 mod rdma;
+mod refresh;
 mod rtnl;
 mod snapshot;
 mod traffic;
@@ -22,8 +23,9 @@ pub use endpoints::endpoints;
 pub use identity::{boot_id, host_name};
 pub use idle::{IdleGate, IdleState};
 pub use rdma::PortMtu;
+pub use refresh::{Fresh, Tier};
 pub use rtnl::{LinkEvent, LinkEvents};
-pub use snapshot::{Host, HostError};
+pub use snapshot::{Host, HostError, MtuOf};
 pub use traffic::Traffic;
 pub use verbs::ask_verbs;
 

@@ -137,9 +137,6 @@ fn port(tree: &Tree, device: &str, number: u8, mtu_of: &dyn Fn(&str, u8) -> Port
     let base = format!("{CLASS}/{device}/ports/{number}");
     let (gids, gids_unread) = gid_table(tree, &base);
     let mtu = mtu_of(device, number);
-    let mut counters = BTreeMap::new();
-    add_counters(tree, &base, "counters", &mut counters);
-    add_counters(tree, &base, "hw_counters", &mut counters);
     Port {
         number,
         state: tree.parsed(&format!("{base}/state"), parse::port_state),
@@ -154,8 +151,17 @@ fn port(tree: &Tree, device: &str, number: u8, mtu_of: &dyn Fn(&str, u8) -> Port
         netdev: netdev_of(tree, device, number, &gids),
         gids,
         gids_unread,
-        counters,
+        counters: counters(tree, device, number),
     }
+}
+
+/// `counters/` and `hw_counters/` of a port.
+pub(crate) fn counters(tree: &Tree, device: &str, port: u8) -> BTreeMap<String, Reading<u64>> {
+    let base = format!("{CLASS}/{device}/ports/{port}");
+    let mut counters = BTreeMap::new();
+    add_counters(tree, &base, "counters", &mut counters);
+    add_counters(tree, &base, "hw_counters", &mut counters);
+    counters
 }
 
 /// The used slots. Types and netdevs are asked only for those: the kernel answers EINVAL for an empty slot.
@@ -225,18 +231,27 @@ fn netdev_of(tree: &Tree, device: &str, port: u8, gids: &Reading<Vec<GidEntry>>)
 }
 
 fn add_counters(tree: &Tree, base: &str, folder: &str, counters: &mut BTreeMap<String, Reading<u64>>) {
-    match tree.list(&format!("{base}/{folder}")) {
+    // One walk down the long path for some sixty files.
+    let there = match tree.folder(&format!("{base}/{folder}")) {
+        Reading::Value(there) => there,
+        // Drivers without such counters have no such folder (irdma, bnxt_re, rxe).
+        Reading::Absent => return,
+        Reading::Failed(why) => {
+            counters.insert(format!("{folder}/"), Reading::Failed(why));
+            return;
+        }
+    };
+    match there.list(".") {
         Reading::Value(names) => {
             for name in names {
                 // `lifespan` is how long the driver caches the others, in milliseconds: a setting, and writable.
                 if name == "lifespan" {
                     continue;
                 }
-                let value = tree.parsed(&format!("{base}/{folder}/{name}"), parse::counter);
+                let value = there.parsed(&name, parse::counter);
                 counters.entry(name).or_insert(value);
             }
         }
-        // Drivers without such counters have no such folder (irdma, bnxt_re, rxe).
         Reading::Absent => {}
         Reading::Failed(why) => {
             counters.insert(format!("{folder}/"), Reading::Failed(why));

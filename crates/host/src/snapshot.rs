@@ -13,6 +13,9 @@ use std::time::Duration;
 /// by mlx5 after 60 s at the earliest, which is too long to keep the other devices waiting.
 const DEVICE_DEADLINE: Duration = Duration::from_secs(5);
 
+/// Lists that are asked of rtnetlink for the network devices: links and addresses.
+const RTNL_LISTS: u64 = 2;
+
 /// The machine cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
@@ -36,7 +39,7 @@ pub struct Host {
     tree: Arc<Tree>,
     /// Devices that are looked at; empty: all.
     only: Arc<[String]>,
-    /// Devices whose reading has begun and not come back.
+    /// Keys of the readings of devices that have begun and not come back.
     reading: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -71,6 +74,12 @@ impl Host {
         self.tree.parsed(&format!("{}/{device}/ports/{port}/state", rdma::CLASS), parse::port_state)
     }
 
+    /// Questions to the kernel so far: files, folders and links that were opened, and netlink lists.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.tree.reads()
+    }
+
     pub(crate) fn tree(&self) -> &Tree {
         &self.tree
     }
@@ -91,7 +100,11 @@ impl Host {
 
     /// Network devices: by rtnetlink on the machine that we run on, from the capture's files elsewhere.
     pub async fn netdevs(&self) -> Reading<BTreeMap<String, Netdev>> {
-        if self.is_real() { rtnl::dump().await } else { netdev::from_files(&self.tree) }
+        if !self.is_real() {
+            return netdev::from_files(&self.tree);
+        }
+        self.tree.count(RTNL_LISTS);
+        rtnl::dump().await
     }
 
     /// Everything, once.
@@ -101,15 +114,30 @@ impl Host {
     /// the kernel lets it go, and until then the device is not read again. A program that ends meanwhile must use
     /// `Runtime::shutdown_background` or `std::process::exit`.
     pub async fn snapshot(&self, mtu_of: impl Fn(&str, u8) -> PortMtu + Send + Sync + 'static) -> Snapshot {
-        let taken_at = Clock::new().now().wall;
-        let mtu_of: Arc<MtuOf> = Arc::new(mtu_of);
-        let devices = match rdma::device_names(&self.tree) {
+        self.everything(&(Arc::new(mtu_of) as Arc<MtuOf>)).await
+    }
+
+    pub(crate) async fn everything(&self, mtu_of: &Arc<MtuOf>) -> Snapshot {
+        Snapshot {
+            taken_at: Clock::new().now().wall,
+            devices: self.devices(mtu_of).await,
+            netdevs: self.netdevs().await,
+            routing: Routing::unread(rdma::NOT_YET),
+            pci: Reading::failed(rdma::NOT_YET),
+            system: System::unread(rdma::NOT_YET),
+            workloads: Reading::failed(rdma::NOT_YET),
+        }
+    }
+
+    /// All RDMA devices with their ports.
+    pub(crate) async fn devices(&self, mtu_of: &Arc<MtuOf>) -> Reading<Vec<Device>> {
+        match rdma::device_names(&self.tree) {
             Reading::Value(names) => {
                 let wanted = |name: &String| self.only.is_empty() || self.only.contains(name);
                 let reads: Vec<_> = names
                     .into_iter()
                     .filter(wanted)
-                    .map(|name| self.begin_device(name, Arc::clone(&mtu_of)))
+                    .map(|name| self.begin_device(name, Arc::clone(mtu_of)))
                     .collect();
                 let mut devices = Vec::with_capacity(reads.len());
                 let deadline = tokio::time::Instant::now() + DEVICE_DEADLINE;
@@ -120,50 +148,58 @@ impl Host {
             }
             Reading::Absent => Reading::Absent,
             Reading::Failed(why) => Reading::Failed(why),
-        };
-        Snapshot {
-            taken_at,
-            devices,
-            netdevs: self.netdevs().await,
-            routing: Routing::unread(rdma::NOT_YET),
-            pci: Reading::failed(rdma::NOT_YET),
-            system: System::unread(rdma::NOT_YET),
-            workloads: Reading::failed(rdma::NOT_YET),
         }
     }
 
     /// Starts the reading of one device, unless an earlier one is still stuck.
     fn begin_device(&self, name: String, mtu_of: Arc<MtuOf>) -> (String, Option<DeviceRead>) {
-        if !self.reading.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
-            return (name, None);
-        }
-        let (host, device) = (self.clone(), name.clone());
-        let read = tokio::task::spawn_blocking(move || {
+        let read = self.begin(name.clone(), &name, move |host, device| {
             let ask = |device: &str, port: u8| {
                 if host.is_real() { mtu_of(device, port) } else { captured_mtu(&host.tree, device, port) }
             };
-            let read = rdma::device(&host.tree, &device, &ask);
-            host.reading.lock().unwrap_or_else(PoisonError::into_inner).remove(&device);
-            read
+            rdma::device(&host.tree, device, &ask)
         });
-        (name, Some(read))
+        (name, read)
+    }
+
+    /// Starts a reading of a device on a thread of its own; `None` while an earlier one of the same key is stuck in the kernel.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        key: String,
+        device: &str,
+        read: impl FnOnce(&Self, &str) -> T + Send + 'static,
+    ) -> Option<tokio::task::JoinHandle<T>> {
+        if !self.reading.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
+            return None;
+        }
+        let (host, device) = (self.clone(), device.to_owned());
+        Some(tokio::task::spawn_blocking(move || {
+            let done = read(&host, &device);
+            host.reading.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            done
+        }))
     }
 }
 
-type MtuOf = dyn Fn(&str, u8) -> PortMtu + Send + Sync;
+/// Asks for a port's MTU by device and port number; see [`Host::snapshot`].
+pub type MtuOf = dyn Fn(&str, u8) -> PortMtu + Send + Sync;
 type DeviceRead = tokio::task::JoinHandle<Device>;
 
 async fn finish_device(name: &str, read: Option<DeviceRead>, deadline: tokio::time::Instant) -> Device {
-    let Some(read) = read else {
-        return Device::unread(name, "an earlier reading of this device is still stuck in the kernel");
-    };
+    finish(read, deadline, DEVICE_DEADLINE).await.unwrap_or_else(|why| Device::unread(name, &why))
+}
+
+/// What was read, or why it was not; `took` is the time that the deadline allowed.
+pub(crate) async fn finish<T>(
+    read: Option<tokio::task::JoinHandle<T>>,
+    deadline: tokio::time::Instant,
+    took: Duration,
+) -> Result<T, String> {
+    let read = read.ok_or("an earlier reading of this device is still stuck in the kernel")?;
     match tokio::time::timeout_at(deadline, read).await {
-        Ok(Ok(device)) => device,
-        Ok(Err(_)) => Device::unread(name, "the thread that read this device ended early"),
-        Err(_) => {
-            let seconds = DEVICE_DEADLINE.as_secs();
-            Device::unread(name, &format!("reading this device took longer than {seconds} s"))
-        }
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(_)) => Err("the thread that read this device ended early".to_owned()),
+        Err(_) => Err(format!("reading this device took longer than {} s", took.as_secs_f32())),
     }
 }
 

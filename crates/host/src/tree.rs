@@ -8,6 +8,8 @@ use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Largest file that is read: a sysfs attribute fills at most one page of memory (`Documentation/filesystems/sysfs.rst`).
 const FILE_BYTES_MAX: usize = 4096;
@@ -22,20 +24,23 @@ pub(crate) struct Tree {
     real: bool,
     /// Its path below the root, with a slash at the end, for messages.
     label: String,
+    /// Questions to the kernel so far, of this folder and all that were opened from it.
+    reads: Arc<AtomicU64>,
 }
 
 impl Tree {
     /// Opens the root folder; the error is what `open(2)` said.
     pub(crate) fn open(root: &Path) -> std::io::Result<Self> {
         let fd = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self { root: fd, real: root == Path::new("/"), label: String::new() })
+        Ok(Self { root: fd, real: root == Path::new("/"), label: String::new(), reads: Arc::default() })
     }
 
     /// A folder below; `Absent` when it is not there.
     pub(crate) fn folder(&self, path: &str) -> Reading<Self> {
         match self.open_at(path, OFlags::PATH | OFlags::DIRECTORY) {
             Ok(root) => {
-                Reading::Value(Self { root, real: self.real, label: format!("{}{path}/", self.label) })
+                let label = format!("{}{path}/", self.label);
+                Reading::Value(Self { root, real: self.real, label, reads: Arc::clone(&self.reads) })
             }
             Err(Errno::NOENT) => Reading::Absent,
             Err(e) => Reading::Failed(format!("opening {}{path}: {}", self.label, words(e))),
@@ -47,7 +52,18 @@ impl Tree {
         self.real
     }
 
+    /// Files, folders and links that were opened, and other questions that were counted.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Counts questions that were asked in another way, such as by netlink.
+    pub(crate) fn count(&self, questions: u64) {
+        self.reads.fetch_add(questions, Ordering::Relaxed);
+    }
+
     fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        self.count(1);
         let flags = flags | OFlags::CLOEXEC;
         if self.real {
             // Container runtimes of old refuse openat2(2), and there is nothing to stay inside of here.

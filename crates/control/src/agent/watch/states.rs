@@ -3,9 +3,8 @@
 use super::{event, seconds};
 use rdmascope_checks::{Look, limits};
 use rdmascope_link::{EventKind, NodeEvent};
-use rdmascope_model::{Device, Mono, Netdev, Now, Port, PortState, Reading, Snapshot};
+use rdmascope_model::{Device, Netdev, Now, Port, PortState, Reading, Snapshot};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// The state of what is not there any more.
 const GONE: &str = "gone";
@@ -24,9 +23,9 @@ pub(super) struct States {
 struct DeviceSeen {
     ports: BTreeMap<u8, PortSeen>,
     pci_address: Option<String>,
-    gone_since: Option<Mono>,
+    gone_since: Option<Now>,
     /// It came (again) while we watched: its driver was loaded then.
-    loaded_at: Option<Mono>,
+    loaded_at: Option<Now>,
 }
 
 #[derive(Debug, Default)]
@@ -55,12 +54,14 @@ impl States {
             let known = self.devices.contains_key(&device.name);
             if !known && self.devices.len() >= DEVICES_MAX {
                 let oldest = self.devices.iter().filter(|(_, seen)| seen.gone_since.is_some());
-                let oldest = oldest.min_by_key(|(_, seen)| seen.gone_since).map(|(name, _)| name.clone());
+                let oldest = oldest
+                    .min_by_key(|(_, seen)| seen.gone_since.map(|gone| gone.mono))
+                    .map(|(name, _)| name.clone());
                 oldest.and_then(|name| self.devices.remove(&name));
             }
             let seen = self.devices.entry(device.name.clone()).or_default();
             if seen.gone_since.take().is_some() || (!known && self.begun) {
-                seen.loaded_at = Some(now.mono);
+                seen.loaded_at = Some(now);
             }
             seen.present(device, snapshot, now, events);
         }
@@ -77,12 +78,12 @@ impl States {
         now: Now,
     ) -> Option<String> {
         let grace = seconds(look, &limits::BOOT_GRACE_SECONDS);
-        let young = |at: &Mono| now.mono.since(*at) < grace;
-        let booted = look.now.system.booted_at.value().map(|at| now.wall.since(*at));
-        let booted = booted.filter(|since| *since < grace).map(|since| format!("booted {}", ago(since)));
+        let young = |at: &Now| now.mono.since(at.mono) < grace;
+        let booted = look.now.system.booted_at.value().filter(|at| now.wall.since(**at) < grace);
+        let booted = booted.map(|at| format!("booted at {at}"));
         let gone = |seen: &DeviceSeen| {
-            let since = seen.gone_since.filter(young)?;
-            Some(format!("its driver went {}", ago(now.mono.since(since))))
+            let gone = seen.gone_since.filter(young)?;
+            Some(format!("its driver went at {}", gone.wall))
         };
         if subject == "machine" {
             let gone = self.devices.values().find_map(gone);
@@ -93,15 +94,14 @@ impl States {
             return booted.filter(|_| !subject.contains([' ', '/']));
         };
         let inactive = port.is_some_and(|port| !port.was_active) && state;
-        let loaded =
-            seen.loaded_at.filter(young).map(|at| format!("driver loaded {}", ago(now.mono.since(at))));
+        let loaded = seen.loaded_at.filter(young).map(|at| format!("driver loaded at {}", at.wall));
         gone(seen).or_else(|| booted.or(loaded).filter(|_| inactive))
     }
 }
 
 impl DeviceSeen {
     fn gone(&mut self, name: &str, now: Now, events: &mut Vec<NodeEvent>) {
-        self.gone_since = Some(now.mono);
+        self.gone_since = Some(now);
         for (number, port) in &mut self.ports {
             change(&mut port.state, &format!("{name}/{number}"), "state", GONE, now, events);
             port.was_active = false;
@@ -173,8 +173,4 @@ fn change(state: &mut String, subject: &str, id: &str, now_is: &str, now: Now, e
         events.push(event(EventKind::StateChange, subject, id, (state, now_is), now));
         now_is.clone_into(state);
     }
-}
-
-fn ago(since: Duration) -> String {
-    format!("{} s ago", since.as_secs())
 }
