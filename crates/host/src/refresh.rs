@@ -6,7 +6,7 @@
 use crate::snapshot::{Host, MtuOf, finish};
 use crate::{Clock, Traffic, rdma};
 use rdmascope_model::{Device, Netdev, PortState, Reading, Snapshot, Wall};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::mem::replace;
 use std::sync::Arc;
@@ -175,6 +175,36 @@ impl Fresh {
         match &self.part {
             Part::States(states) => states.get(&(device.to_owned(), port)).map(|(_, traffic)| traffic),
             _ => None,
+        }
+    }
+
+    /// The states of the ports are older than those of `snapshot`: those stay.
+    pub fn keep_states(&mut self, snapshot: &Snapshot) {
+        let devices = match &mut self.part {
+            Part::Event(devices, _) => devices,
+            Part::Everything(new) => &mut new.devices,
+            Part::States(_) | Part::Counters(..) | Part::Statistics(_) => return,
+        };
+        let (Reading::Value(new), Some(old)) = (devices, snapshot.devices.value()) else { return };
+        for device in new {
+            let Some(seen) = old.iter().find(|seen| seen.name == device.name) else { continue };
+            for port in &mut device.ports {
+                if let Some(seen) = seen.ports.iter().find(|seen| seen.number == port.number) {
+                    port.state.clone_from(&seen.state);
+                }
+            }
+        }
+    }
+
+    /// Leaves out devices that are being removed.
+    pub fn without(&mut self, leaving: &BTreeSet<String>) {
+        let devices = match &mut self.part {
+            Part::Event(devices, _) => devices,
+            Part::Everything(new) => &mut new.devices,
+            Part::States(_) | Part::Counters(..) | Part::Statistics(_) => return,
+        };
+        if let Reading::Value(devices) = devices {
+            devices.retain(|device| !leaving.contains(&device.name));
         }
     }
 
