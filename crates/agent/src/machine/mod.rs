@@ -375,3 +375,6 @@ async fn next_event(events: &mut Option<LinkEvents>) -> Option<LinkEvent> {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;
