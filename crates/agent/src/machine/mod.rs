@@ -206,7 +206,7 @@ impl Watching {
             fresh.without(&self.leaving);
             let changed = fresh.apply(&mut seen.snapshot) | !seen.begun;
             seen.begun = true;
-            if matches!(tier, Tier::Counters | Tier::Slow) {
+            if matches!(tier, Tier::Counters | Tier::Event | Tier::Slow) {
                 self.judge.remember(&seen.snapshot, self.it.clock.now().mono);
             }
             changed

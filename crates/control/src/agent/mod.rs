@@ -114,6 +114,9 @@ pub struct Agent {
     epoch: u64,
     endpoints: BTreeMap<EndpointName, EndpointInfo>,
     findings: Vec<FindingBrief>,
+    inventory_sent: Mono,
+    /// Words of findings have changed since the last inventory.
+    words_unsent: bool,
     facts: Vec<Fact>,
     journal: Journal,
     idle: BTreeSet<EndpointName>,
@@ -135,6 +138,8 @@ impl Agent {
             epoch: 0,
             endpoints: BTreeMap::new(),
             findings: Vec::new(),
+            inventory_sent: Mono(0),
+            words_unsent: false,
             facts: Vec::new(),
             journal: Journal::default(),
             idle: BTreeSet::new(),
@@ -289,7 +294,7 @@ impl Agent {
         self.send(ToCoordinator::Heartbeat(self.local_pause));
         self.journal.rewind();
         self.send_events();
-        self.send_inventory();
+        self.send_inventory(now);
         self.send_facts();
         if restarted {
             for results in self.memory.all() {

@@ -367,3 +367,36 @@ fn a_coordinator_of_version_1_gets_no_frame_that_it_cannot_read() {
     agent.handle(Event::Facts(vec![fact]), at(4));
     assert_eq!(newer(drain(&mut agent)), 0, "nothing has changed");
 }
+
+#[test]
+fn words_that_change_do_not_send_the_inventory_again_at_once() {
+    let mut agent = ready();
+    let finding = |status, summary: &str| FindingBrief {
+        id: "congestion".to_owned(),
+        status,
+        subject: "netdev eth0".to_owned(),
+        summary: summary.to_owned(),
+        cause: String::new(),
+        next_step: String::new(),
+        evidence: Vec::new(),
+        settling: false,
+        since: Wall(1),
+        latched: false,
+    };
+    let mut sent = |ms, finding: FindingBrief| {
+        let inventory = Event::Inventory { endpoints: vec![endpoint(None)], findings: vec![finding] };
+        agent.handle(inventory, at(ms));
+        drain(&mut agent).into_iter().find_map(|action| match action {
+            Action::Send(ToCoordinator::Inventory { findings, .. }) => Some(findings[0].summary.clone()),
+            _ => None,
+        })
+    };
+    use rdmascope_model::Status::{Fail, Warn};
+    assert_eq!(sent(1_000, finding(Warn, "6 %")).as_deref(), Some("6 %"), "new");
+    assert_eq!(sent(11_000, finding(Warn, "7 %")), None);
+    assert_eq!(sent(21_000, finding(Warn, "7 %")), None);
+    assert_eq!(sent(31_000, finding(Fail, "21 %")).as_deref(), Some("21 %"), "worse: at once");
+    assert_eq!(sent(41_000, finding(Fail, "22 %")), None);
+    assert_eq!(sent(92_000, finding(Fail, "22 %")).as_deref(), Some("22 %"), "the last words, in the end");
+    assert_eq!(sent(200_000, finding(Fail, "22 %")), None);
+}

@@ -159,7 +159,8 @@ pub(crate) fn agent_text() -> String {
         recent: Vec::new(),
         line: String::new(),
     };
-    let log = KernelLog { hits: vec![hit.clone(), LogHit { count: 3, ..hit }], lines: 9, lost: 4 };
+    let log =
+        KernelLog { hits: vec![hit.clone(), LogHit { count: 3, ..hit }], lost: 4, ..KernelLog::default() };
     let took = BTreeMap::from([("state", std::time::Duration::from_micros(1_500))]);
     let input = agent_input(Some(&snapshot), &findings);
     agent(&AgentInput { kernel_log: Some(&log), took: &took, ..input }) + &encode(&registry).unwrap()

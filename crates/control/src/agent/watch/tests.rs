@@ -232,7 +232,7 @@ fn a_flap_that_is_over_stays_in_sight_for_a_day() {
     let mut machine = Machine::new(1);
     machine.look();
     let flaps = Finding {
-        id: "port-flaps".into(),
+        id: "link-flaps".into(),
         status: Status::Fail,
         subject: "mlx5_0/1".to_owned(),
         summary: "the link was lost 5 times within an hour".to_owned(),
@@ -241,12 +241,12 @@ fn a_flap_that_is_over_stays_in_sight_for_a_day() {
         evidence: Vec::new(),
     };
     machine.extra = Some(flaps.clone());
-    let raised = told(EventKind::FindingRaised, "mlx5_0/1", "port-flaps", "ok", "fail");
+    let raised = told(EventKind::FindingRaised, "mlx5_0/1", "link-flaps", "ok", "fail");
     assert_eq!(machine.look(), std::slice::from_ref(&raised), "it looks over an hour already: at once");
     machine.extra = None;
-    let cleared = told(EventKind::FindingCleared, "mlx5_0/1", "port-flaps", "fail", "ok");
+    let cleared = told(EventKind::FindingCleared, "mlx5_0/1", "link-flaps", "fail", "ok");
     assert_eq!(machine.pass(1), [cleared]);
-    assert_eq!(machine.standing("port-flaps"), Some((Status::Fail, false, true)));
+    assert_eq!(machine.standing("link-flaps"), Some((Status::Fail, false, true)));
     assert_eq!(machine.worst(), Status::Ok, "it is over");
     machine.extra = Some(flaps);
     assert_eq!(machine.pass(1), [raised], "again: a new one");
@@ -254,7 +254,7 @@ fn a_flap_that_is_over_stays_in_sight_for_a_day() {
     machine.pass(1);
     machine.ms += 86_400_000;
     machine.look();
-    assert_eq!(machine.standing("port-flaps"), None);
+    assert_eq!(machine.standing("link-flaps"), None);
 }
 
 #[test]
@@ -308,8 +308,7 @@ fn new_lines_of_the_kernel_log_are_events_and_old_ones_are_history() {
                 recent: Vec::new(),
                 line: "health compromised".to_owned(),
             }],
-            lines: count,
-            lost: 0,
+            ..KernelLog::default()
         })
     };
     machine.log = hit(3, BEGAN - 1);
