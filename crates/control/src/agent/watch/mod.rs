@@ -106,9 +106,10 @@ impl Watch {
             return finding;
         }
         let before = self.tracks.get(&key);
+        let once = u32::from(before.is_none_or(|track| !track.seen_now));
         let failing = match (finding.status, before.and_then(|track| track.failing)) {
             (Status::Fail, None) => Some((1, now.mono)),
-            (Status::Fail, Some((looks, since))) => Some((looks.saturating_add(1), since)),
+            (Status::Fail, Some((looks, since))) => Some((looks.saturating_add(once), since)),
             // Not seeing is no sign of health.
             (Status::Unknown, failing) => failing,
             (Status::Ok | Status::Warn, _) => None,

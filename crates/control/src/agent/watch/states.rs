@@ -31,7 +31,7 @@ struct DeviceSeen {
 #[derive(Debug, Default)]
 struct PortSeen {
     state: String,
-    /// Name of the network device, and whether it has a carrier.
+    /// Name of the network device, and whether it has a carrier; empty while the device is gone.
     link: Option<(String, String)>,
     was_active: bool,
 }
@@ -86,8 +86,8 @@ impl States {
             Some(format!("its driver went at {}", gone.wall))
         };
         if subject == "machine" {
-            let gone = self.devices.values().find_map(gone);
-            return gone.or(booted.filter(|_| look.now.devices.value().is_none_or(Vec::is_empty)));
+            let none = look.now.devices.value().is_none_or(Vec::is_empty);
+            return self.devices.values().find_map(gone).or(booted).filter(|_| none);
         }
         let Some((seen, port)) = self.devices.iter().find_map(|(name, seen)| seen.owns(name, subject)) else {
             // A device that was named and never seen.
@@ -105,7 +105,9 @@ impl DeviceSeen {
         for (number, port) in &mut self.ports {
             change(&mut port.state, &format!("{name}/{number}"), "state", GONE, now, events);
             port.was_active = false;
-            port.link = None;
+            if let Some((_, link)) = &mut port.link {
+                link.clear();
+            }
         }
     }
 
@@ -155,7 +157,8 @@ impl PortSeen {
         };
         let Some(word) = netdevs.get(name).and_then(carrier) else { return };
         match &mut self.link {
-            Some((known, link)) if known == name => {
+            // Its coming back was told by the port's own state.
+            Some((known, link)) if known == name && !link.is_empty() => {
                 change(link, &format!("netdev {name}"), "link", word, now, events);
             }
             link => *link = Some((name.clone(), word.to_owned())),

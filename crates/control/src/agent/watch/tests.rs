@@ -192,6 +192,25 @@ fn a_reload_of_the_driver_is_two_events_and_no_fail() {
 }
 
 #[test]
+fn what_was_wrong_before_a_reload_is_not_told_to_be_over_by_it() {
+    let mut machine = Machine::new(1);
+    machine.look();
+    let Reading::Value(netdevs) = &mut machine.snapshot.netdevs else { panic!("no netdevs") };
+    netdevs.get_mut("eth0").unwrap().carrier = Reading::Value(false);
+    let raised = told(EventKind::FindingRaised, "netdev eth0", "netdev-link", "ok", "fail");
+    assert!(machine.pass(20).contains(&raised));
+    let devices = std::mem::take(machine.devices());
+    let netdevs = std::mem::replace(&mut machine.snapshot.netdevs, Reading::Value(BTreeMap::new()));
+    assert_eq!(machine.look(), [state("ACTIVE", "gone")]);
+    machine.pass(30);
+    assert_eq!(machine.standing("netdev-link"), Some((Status::Unknown, true, false)));
+    *machine.devices() = devices;
+    machine.snapshot.netdevs = netdevs;
+    assert_eq!(machine.look(), [state("gone", "ACTIVE")]);
+    assert_eq!(machine.standing("netdev-link"), Some((Status::Fail, false, false)));
+}
+
+#[test]
 fn a_device_that_does_not_come_back_fails_in_the_end() {
     let mut machine = Machine::new(2);
     machine.policy.devices = vec!["mlx5_0".to_owned()];
