@@ -80,6 +80,9 @@ fn over_agent(config: AgentConfig, flags: &AgentFlags) -> AgentConfig {
         listen: flags.listen.or(config.listen),
         state_dir: flags.state_dir.clone().unwrap_or(config.state_dir),
         insecure: config.insecure,
+        workloads: config.workloads,
+        kernel_log: config.kernel_log,
+        log_rules: config.log_rules,
     }
 }
 

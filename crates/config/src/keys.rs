@@ -31,7 +31,7 @@ pub(crate) const SECTIONS: [(&str, &str); 6] = [
 ];
 
 /// The keys, in the order of the reference; keys of one section stand together, after those of its parent.
-pub(crate) const KEYS: [Key; 18] = [
+pub(crate) const KEYS: [Key; 21] = [
     Key {
         path: "agent.coordinator",
         form: "HOST:PORT",
@@ -95,6 +95,30 @@ pub(crate) const KEYS: [Key; 18] = [
         example: "",
         doc: "Lets `listen` be an address that other machines can reach although there is no token_file. Default: \
               false, so that nobody opens a port by accident.",
+    },
+    Key {
+        path: "agent.workloads",
+        form: "list of process names; * stands for any letters",
+        default: None,
+        example: "[python3, \"nccl*\"]",
+        doc: "Processes that should use RDMA: one that holds no queue pair has fallen back to TCP and is a finding. \
+              Default: none; processes that hold queue pairs are looked at all the same.",
+    },
+    Key {
+        path: "agent.kernel_log",
+        form: "absolute path",
+        default: None,
+        example: "/var/log/kern.log",
+        doc: "File with the kernel's messages, followed where /dev/kmsg is not given to the agent. Default: \
+              /dev/kmsg, which loses nothing to rate limits and cannot be forged by other programs.",
+    },
+    Key {
+        path: "agent.log_rules",
+        form: "absolute path",
+        default: None,
+        example: "/etc/rdmascope/rules.d",
+        doc: "Folder with kernel-log rules of your own (*.yaml, in the form of crates/checks/rules). Default: only \
+              the rules that come with the program.",
     },
     Key {
         path: "coordinator.listen",

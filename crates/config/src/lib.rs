@@ -4,9 +4,11 @@
 //! The table in `keys.rs` is the one place that names a key; defaults, reference text and the check for unknown
 //! keys come from it. Command-line flags are laid over the result by the caller, who then asks `exposure()`.
 
+mod expectations;
 mod keys;
 mod load;
 mod names;
+mod pinned;
 mod problem;
 mod reference;
 mod settings;
@@ -14,8 +16,10 @@ mod token;
 mod tree;
 mod values;
 
+pub use expectations::policy_reference;
 pub use keys::AGENT_PORT;
 pub use load::{CONFIG_BYTES_MAX, load, parse};
+pub use pinned::pinned;
 pub use problem::{Problem, Problems};
 pub use reference::reference;
 pub use settings::{

@@ -1,5 +1,6 @@
 //! Which keys a file may have: unknown, misplaced and duplicate ones, with the name that was probably meant.
 
+use crate::expectations::{MANIFEST, POLICY};
 use crate::keys::{KEYS, SECTIONS};
 use crate::problem::{Found, Wrong};
 use crate::tree::{Node, Value};
@@ -7,6 +8,9 @@ use crate::values::shown;
 
 /// Words under which people write the secret itself into a config.
 const SECRET_WORDS: [&str; 5] = ["token", "password", "secret", "bearer_token", "auth_token"];
+
+/// Sections whose keys are no part of the table.
+const OWN_RULES: [&str; 2] = [POLICY, MANIFEST];
 
 /// Checks the names of all keys, not their values.
 pub(crate) fn check(root: &Node) -> Vec<Found> {
@@ -42,6 +46,8 @@ fn check_section(node: &Node, section: &str, found: &mut Vec<Found>) {
         if entries.iter().take(index).any(|entry| same(&entry)) {
             let wrong = Wrong::new("is there twice", "keep one of the two");
             found.push(Found { id: key.id, key: path, wrong });
+        } else if section.is_empty() && OWN_RULES.contains(&name.as_str()) {
+            // Their keys are checked with their values.
         } else if SECTIONS.iter().any(|(known, _)| *known == path) {
             check_section(value, &path, found);
         } else if !KEYS.iter().any(|known| known.path == path) {
@@ -58,7 +64,8 @@ fn children(section: &str) -> Vec<&'static str> {
         (parent == section).then_some(name)
     };
     let sections = SECTIONS.iter().filter_map(|(path, _)| below(path));
-    KEYS.iter().filter_map(|key| below(key.path)).chain(sections).collect()
+    let own = OWN_RULES.into_iter().filter_map(below);
+    KEYS.iter().filter_map(|key| below(key.path)).chain(sections).chain(own).collect()
 }
 
 fn unknown_hint(name: &str, section: &str) -> String {
@@ -96,7 +103,7 @@ fn either(names: &[&str]) -> String {
 }
 
 /// Edits between two words (insert, delete, replace; a swap of neighbours counts as two).
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     // A key may be as long as the file; beyond this length no known key is near.
     let a: Vec<char> = a.chars().take(64).collect();
     let b: Vec<char> = b.chars().collect();
@@ -137,7 +144,7 @@ mod tests {
 
     #[test]
     fn children_are_keys_and_sections_of_that_level_alone() {
-        assert_eq!(children(""), ["agent", "coordinator", "log"]);
+        assert_eq!(children(""), ["agent", "coordinator", "log", "policy", "manifest"]);
         assert_eq!(children("coordinator.sweep"), ["coverage", "pause"]);
         assert!(children("coordinator").contains(&"mesh") && !children("coordinator").contains(&"coverage"));
     }

@@ -16,6 +16,15 @@ const HEAD: &str = "\
 # copy it.
 ";
 
+const TAIL: &str = "
+# The numbers that the checks judge by; policy.yaml beside this file lists all, with their reasons.
+policy:
+
+# What each port is expected to be; policy.yaml lists the fields, `rdmascope config manifest` writes
+# one from a healthy node.
+manifest:
+";
+
 /// The text of `config/rdmascope.yaml`.
 #[must_use]
 pub fn reference() -> String {
@@ -37,10 +46,11 @@ pub fn reference() -> String {
             let _ = writeln!(text, "{indent}#{name}: {}", key.default.unwrap_or(key.example));
         }
     }
+    text.push_str(TAIL);
     text
 }
 
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

@@ -1,16 +1,18 @@
 //! The settings of each role, built from the tree, and the rule about ports that other machines can reach.
 
+use crate::expectations;
 use crate::keys::KEYS;
 use crate::problem::{Found, Wrong};
 use crate::tree::{self, Node, Value};
 use crate::values::{self, HostPort};
 use crate::{token, values::shown};
+use rdmascope_checks::Policy;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The whole file; each role reads its own section.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// For `rdmascope agent`.
     pub agent: AgentConfig,
@@ -18,6 +20,8 @@ pub struct Config {
     pub coordinator: CoordinatorConfig,
     /// For both.
     pub log: LogConfig,
+    /// What machines are judged by, for both and for `rdmascope check`.
+    pub policy: Policy,
 }
 
 /// What an agent needs to know.
@@ -39,6 +43,12 @@ pub struct AgentConfig {
     pub state_dir: PathBuf,
     /// `listen` may be reachable without a token.
     pub insecure: bool,
+    /// Processes that should use RDMA; `*` stands for any letters.
+    pub workloads: Vec<String>,
+    /// File with the kernel's messages, where `/dev/kmsg` is not given.
+    pub kernel_log: Option<PathBuf>,
+    /// Folder with kernel-log rules of the operator's own.
+    pub log_rules: Option<PathBuf>,
 }
 
 /// What carries the probes.
@@ -205,10 +215,15 @@ pub(crate) fn build(root: &Node, found: &mut Vec<Found>) -> Option<Config> {
     let format = reader.must("log.format", |value| {
         values::one_of(value, &[("text", LogFormat::Text), ("json", LogFormat::Json)])
     });
+    let mut policy = expectations::read(root, found);
+    let agent = agent?;
+    policy.devices.clone_from(&agent.devices);
+    policy.workloads.clone_from(&agent.workloads);
     Some(Config {
-        agent: agent?,
+        agent,
         coordinator: coordinator?,
         log: LogConfig { level: level?, format: format? },
+        policy,
     })
 }
 
@@ -224,6 +239,9 @@ fn agent(reader: &mut Reader<'_>) -> Option<AgentConfig> {
     let listen = reader.may("agent.listen", values::socket_address);
     let state_dir = reader.must("agent.state_dir", values::absolute_path);
     let insecure = reader.must("agent.insecure", values::truth);
+    let workloads = reader.may("agent.workloads", values::process_names);
+    let kernel_log = reader.may("agent.kernel_log", values::absolute_path);
+    let log_rules = reader.may("agent.log_rules", values::absolute_path);
     Some(AgentConfig {
         coordinator: coordinator?,
         token_file: token_file?,
@@ -233,6 +251,9 @@ fn agent(reader: &mut Reader<'_>) -> Option<AgentConfig> {
         listen: listen?,
         state_dir: state_dir?,
         insecure: insecure?,
+        workloads: workloads?.unwrap_or_default(),
+        kernel_log: kernel_log?,
+        log_rules: log_rules?,
     })
 }
 

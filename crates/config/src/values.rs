@@ -86,7 +86,7 @@ fn described(value: &Value) -> String {
     }
 }
 
-fn not_a(form: &str, value: &Value, hint: impl Into<String>) -> Wrong {
+pub(crate) fn not_a(form: &str, value: &Value, hint: impl Into<String>) -> Wrong {
     Wrong::new(format!("must be {form}, not {}", described(value)), hint)
 }
 
@@ -202,6 +202,17 @@ pub(crate) fn node_name(value: &Value) -> Result<String, Wrong> {
         return Ok(name.to_owned());
     }
     Err(not_a("a name", value, "use letters, digits and - _ . : @ (253 characters at most)"))
+}
+
+/// Names of processes, in which `*` stands for any letters.
+pub(crate) fn process_names(value: &Value) -> Result<Vec<String>, Wrong> {
+    const HINT: &str = "write [python3, \"nccl*\"]";
+    let Value::List(items) = value else { return Err(not_a("a list of process names", value, HINT)) };
+    let name = |node: &Node| match &node.value {
+        Value::Text(name) if !name.is_empty() && name.len() <= 64 => Ok(name.clone()),
+        other => Err(not_a("the name of a process", other, HINT)),
+    };
+    items.iter().map(name).collect()
 }
 
 pub(crate) fn devices(value: &Value) -> Result<Vec<String>, Wrong> {

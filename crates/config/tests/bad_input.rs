@@ -95,7 +95,8 @@ fn values_of_the_wrong_type_say_what_belongs_there() {
         "agent: verbs\n",
         &[
             "1 agent: must be a section | indent its keys below it by two spaces: `coordinator`, `token_file`, \
-         `node_name`, `devices`, `transport`, `listen`, `state_dir`, `insecure`",
+         `node_name`, `devices`, `transport`, `listen`, `state_dir`, `insecure`, `workloads`, `kernel_log`, \
+         `log_rules`",
         ],
     );
     refused(
@@ -103,6 +104,27 @@ fn values_of_the_wrong_type_say_what_belongs_there() {
         &["2 log.level: has no value | write one, or take the line out for the default"],
     );
     refused("log:\n  ? [a, b]\n  : 1\n", &["2 log: a key must be a word | known here: `level`, `format`"]);
+}
+
+#[test]
+fn numbers_and_rows_of_the_policy_are_checked() {
+    refused(
+        "policy:\n  netdev_mtus: 1\n  rdma_mtu: big\n  netdev_mtu: -1\n",
+        &[
+            "2 policy.netdev_mtus: unknown key | did you mean `netdev_mtu`?",
+            "3 policy.rdma_mtu: must be a number, not `big` | write a number that is 0 or more",
+            "4 policy.netdev_mtu: must be a number, not the number -1 | write a number that is 0 or more",
+        ],
+    );
+    refused(
+        "manifest:\n- {mtu: 9000}\n- device: mlx5_0\n  pfc: [8]\n  rols: compute\n",
+        &[
+            "2 manifest[0]: names no device | write `device: mlx5_0`, or `device: \"*\"` for all",
+            "4 manifest[1].pfc: has a value that does not fit | write list of priorities, 0 to 7",
+            "5 manifest[1].rols: unknown field | did you mean `role`?",
+        ],
+    );
+    refused("manifest: all\n", &["1 manifest: must be a list | begin each row with `- device: mlx5_*`"]);
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! What a good config yields, the shipped files among them, and that every key is documented.
 
+use rdmascope_checks::limits;
+use rdmascope_checks::manifest::PortRole;
 use rdmascope_config::{
-    Config, Exposed, HostPort, LogFormat, LogLevel, Token, TokenError, TransportKind, load, parse, reference,
+    Config, Exposed, HostPort, LogFormat, LogLevel, Token, TokenError, TransportKind, load, parse,
+    policy_reference, reference,
 };
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -33,7 +36,8 @@ fn without_a_file_the_safe_defaults_hold() {
 fn every_key_reaches_its_field() {
     let config = good(
         "agent: {coordinator: 'c.example.net:81', token_file: /no/such/a, node_name: n1, devices: [rxe0, rxe1],\n  \
-         transport: tcp, listen: '[::1]:82', state_dir: /s, insecure: true}\n\
+         transport: tcp, listen: '[::1]:82', state_dir: /s, insecure: true,\n  \
+         workloads: ['py*'], kernel_log: /k, log_rules: /r}\n\
          coordinator: {listen: 10.0.0.1:83, token_file: /no/such/b, insecure: true, state_dir: /t,\n  \
          mesh: {pings_per_second: 3}, sweep: {coverage: 2m, pause: 0s}, metrics: {pairs_max: 0}}\n\
          log: {level: trace, format: json}\n",
@@ -53,6 +57,61 @@ fn every_key_reaches_its_field() {
     assert_eq!(config.coordinator.sweep.pause, Duration::ZERO);
     assert_eq!(config.coordinator.metrics.pairs_max, 0);
     assert_eq!((config.log.level, config.log.format), (LogLevel::Trace, LogFormat::Json));
+    assert_eq!(config.agent.workloads, ["py*"]);
+    assert_eq!((config.agent.kernel_log, config.agent.log_rules), (Some("/k".into()), Some("/r".into())));
+    assert_eq!(
+        (config.policy.devices, config.policy.workloads),
+        (config.agent.devices, config.agent.workloads)
+    );
+}
+
+#[test]
+fn limits_and_manifest_reach_the_policy() {
+    let policy = good(
+        "policy: {netdev_mtu: 4220, bit_error_ratio_warn: 1e-7}\n\
+         manifest:\n- {device: mlx5_0, port: 2, down: true, pfc: []}\n\
+         - {device: 'mlx5_*', role: storage, rail: r1, link_layer: infiniband, rate_gbps: 400, mtu: 9000, rdma_mtu: 4096,\n\
+         \u{20}  pfc: [3, 5], dscp: 26, firmware: 28.41.1000, pci_width: 16}\n",
+    )
+    .policy;
+    assert_eq!(policy.limits.get(&limits::NETDEV_MTU), 4220.0);
+    assert_eq!(policy.limits.get(&limits::BIT_ERROR_RATIO_WARN), 1e-7);
+    let [first, second] = &policy.manifest.rows[..] else { panic!("two rows") };
+    assert_eq!((first.port, first.down, first.pfc), (Some(2), Some(true), Some(0)));
+    assert_eq!(
+        (second.role, second.pfc, second.rate_bps),
+        (Some(PortRole::Storage), Some(0b10_1000), Some(400_000_000_000))
+    );
+    assert_eq!(
+        (second.dscp, second.firmware.as_deref(), second.pci_width),
+        (Some(26), Some("28.41.1000"), Some(16))
+    );
+}
+
+#[test]
+fn the_policy_reference_holds_the_defaults_and_every_line_of_it_works() {
+    let text = policy_reference();
+    assert_eq!(good(&text).policy, Config::default().policy);
+    let set: String = text
+        .lines()
+        .map(|line| {
+            line.replacen(
+                '#',
+                "",
+                usize::from(
+                    is_key(line)
+                        || line.trim_start().starts_with("#- ")
+                        || line.trim_start().starts_with("#  "),
+                ),
+            ) + "\n"
+        })
+        .collect();
+    let policy = good(&set).policy;
+    for limit in limits::LIMITS {
+        assert_eq!(policy.limits.get(limit), limit.default, "{}", limit.name);
+    }
+    assert_eq!(policy.manifest.rows.len(), 1);
+    assert_eq!(policy.manifest.rows[0].firmware.as_deref(), Some("28.41.1000"));
 }
 
 #[test]
@@ -105,6 +164,8 @@ fn the_reference_is_the_default_config_and_each_of_its_keys_works() {
 #[test]
 fn every_field_of_the_settings_is_documented() {
     let debug = format!("{:#?}", good(&all_keys_set()));
+    // The policy has a reference of its own.
+    let debug = debug.split("\n    policy: ").next().unwrap();
     let text = reference();
     let mut fields = 0;
     let of_a_host_port =
@@ -120,8 +181,8 @@ fn every_field_of_the_settings_is_documented() {
         assert!(documented, "field `{field}` has no row in keys.rs:\n{debug}");
         fields += 1;
     }
-    assert_eq!(fields, 18 + 6, "18 keys and 6 sections");
-    assert_eq!(text.lines().filter(|line| is_key(line)).count(), 18);
+    assert_eq!(fields, 21 + 6, "21 keys and 6 sections");
+    assert_eq!(text.lines().filter(|line| is_key(line)).count(), 21);
 }
 
 fn shipped(name: &str) -> PathBuf {
@@ -136,6 +197,15 @@ fn the_shipped_reference_is_current() {
     }
     let text = std::fs::read_to_string(&path).expect("config/rdmascope.yaml");
     assert!(text == reference(), "config/rdmascope.yaml is out of date: run the test with UPDATE_GOLDEN=1");
+    let path = shipped("policy.yaml");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, policy_reference()).expect("writable");
+    }
+    let text = std::fs::read_to_string(&path).expect("config/policy.yaml");
+    assert!(
+        text == policy_reference(),
+        "config/policy.yaml is out of date: run the test with UPDATE_GOLDEN=1"
+    );
 }
 
 #[test]
@@ -149,7 +219,7 @@ fn the_shipped_examples_load_and_open_no_port_without_a_token() {
         assert!(!config.agent.insecure && !config.coordinator.insecure, "{}", path.display());
         seen += 1;
     }
-    assert_eq!(seen, 3);
+    assert_eq!(seen, 4);
 }
 
 fn token_file(name: &str, mode: u32, content: &str) -> PathBuf {

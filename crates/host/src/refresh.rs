@@ -94,9 +94,9 @@ impl Host {
             let at = Clock::new().now().wall;
             let part = match tier {
                 Tier::State => Part::States(host.states(known).await),
-                Tier::Counters => Part::Counters(host.counters(known).await, host.netdevs().await),
-                Tier::Statistics => Part::Statistics(host.statistics_of(&known)),
-                Tier::Event => Part::Event(host.devices(&mtu_of).await, host.netdevs().await),
+                Tier::Counters => Part::Counters(host.counters(known).await, host.links().await),
+                Tier::Statistics => Part::Statistics(host.statistics(&netdevs_of(known)).await),
+                Tier::Event => Part::Event(host.devices(&mtu_of).await, host.links().await),
                 Tier::Slow => Part::Everything(Box::new(host.everything(&mtu_of).await)),
             };
             Fresh { at, part }
@@ -118,18 +118,11 @@ impl Host {
         &self,
         known: Vec<(String, Vec<Known>)>,
     ) -> BTreeMap<(String, u8), BTreeMap<String, Reading<u64>>> {
-        let read = |host: &Self, device: &str, (port, _): &Known| rdma::counters(host.tree(), device, *port);
+        let read = |host: &Self, device: &str, (port, _): &Known| {
+            rdma::counters(host.tree(), device, *port, host.resting())
+        };
         let failed = |why: &str| BTreeMap::from([("hw_counters/".to_owned(), Reading::failed(why))]);
         self.each_port(known, Tier::Counters, read, failed).await
-    }
-
-    /// String statistics of the network devices under the ports. This is the one place where their reader is called between two
-    /// slow readings; until there is one, nothing is taken over.
-    fn statistics_of(
-        &self,
-        _known: &[(String, Vec<Known>)],
-    ) -> BTreeMap<String, Reading<BTreeMap<String, u64>>> {
-        BTreeMap::new()
     }
 
     /// Asks something of every port, each device on its own thread.
@@ -168,6 +161,12 @@ fn known(snapshot: &Snapshot) -> Vec<(String, Vec<Known>)> {
     devices.map(|device| (device.name.clone(), ports(device))).collect()
 }
 
+fn netdevs_of(known: Vec<(String, Vec<Known>)>) -> Vec<String> {
+    let all: BTreeSet<String> =
+        known.into_iter().flat_map(|(_, ports)| ports).filter_map(|(_, netdev)| netdev).collect();
+    all.into_iter().collect()
+}
+
 impl Fresh {
     /// What the ports have moved; known after [`Tier::State`] alone.
     #[must_use]
@@ -194,6 +193,16 @@ impl Fresh {
                 }
             }
         }
+    }
+
+    /// A network device that carries RDMA has come, of which more must be read than this tier does: everything is to be read.
+    #[must_use]
+    pub fn needs_more(&self, snapshot: &Snapshot) -> bool {
+        let Part::Event(Reading::Value(devices), Reading::Value(links)) = &self.part else { return false };
+        let known = snapshot.netdevs.value();
+        let carries = devices.iter().flat_map(|device| &device.ports).filter_map(|port| port.netdev.value());
+        let is_new = |name: &String| !known.is_some_and(|known| known.contains_key(name));
+        carries.into_iter().any(|name| links.contains_key(name) && is_new(name))
     }
 
     /// Leaves out devices that are being removed.
@@ -276,12 +285,9 @@ fn take_links(old: &mut Netdevs, new: Netdevs) -> bool {
     known.retain(|name, _| new.contains_key(name));
     let mut changed = known.len() != before;
     for (name, link) in new {
-        match known.get_mut(name) {
-            Some(netdev) => changed |= take_link(netdev, link),
-            None => {
-                known.insert(name.clone(), link.clone());
-                changed = true;
-            }
+        // One that has just come waits until everything is read: half of it would look like a machine that cannot be read.
+        if let Some(netdev) = known.get_mut(name) {
+            changed |= take_link(netdev, link);
         }
     }
     changed
@@ -306,7 +312,6 @@ fn take_link(netdev: &mut Netdev, link: &Netdev) -> bool {
         | take(&mut netdev.rx_bytes, &link.rx_bytes)
         | take(&mut netdev.addresses, &link.addresses)
         | take(&mut netdev.master, &link.master)
-        | take(&mut netdev.bond, &link.bond)
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! One look at the whole machine: every device in a thread of its own, so that one that hangs in the kernel costs only itself.
 
-use crate::rdma::{self, PortMtu};
+use crate::nic::Modules;
+use crate::nodes::{self, Nodes};
+use crate::rdma::{self, Means, PortMtu};
+use crate::resting::Resting;
 use crate::tree::Tree;
-use crate::{Clock, netdev, parse, rtnl};
-use rdmascope_model::{Device, Netdev, PortState, Reading, Routing, Snapshot, System};
+use crate::{Clock, QueuePairs, interface, netdev, parse, pci, processes, rtnl, system};
+use rdmascope_model::{Device, Netdev, PciFunction, PortState, Reading, Routing, Snapshot, System, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,8 +42,13 @@ pub struct Host {
     tree: Arc<Tree>,
     /// Devices that are looked at; empty: all.
     only: Arc<[String]>,
-    /// Keys of the readings of devices that have begun and not come back.
-    reading: Arc<Mutex<BTreeSet<String>>>,
+    pub(crate) modules: Arc<Modules>,
+    /// Names of processes that should use RDMA.
+    workloads: Arc<[String]>,
+    /// Keys of readings (of devices, of parts of the machine) that have begun and not come back.
+    pub(crate) reading: Arc<Mutex<BTreeSet<String>>>,
+    /// Counters that the driver refused lately.
+    resting: Arc<Resting>,
 }
 
 impl Host {
@@ -50,7 +58,14 @@ impl Host {
     /// When `root` is not a folder that can be opened.
     pub fn new(root: PathBuf) -> Result<Self, HostError> {
         let tree = Tree::open(&root).map_err(|source| HostError::Root { root, source })?;
-        Ok(Self { tree: Arc::new(tree), only: Arc::default(), reading: Arc::default() })
+        Ok(Self {
+            tree: Arc::new(tree),
+            only: Arc::default(),
+            modules: Arc::default(),
+            workloads: Arc::default(),
+            reading: Arc::default(),
+            resting: Arc::default(),
+        })
     }
 
     /// The machine that we run on.
@@ -68,16 +83,29 @@ impl Host {
         self
     }
 
+    /// The same machine, on which processes with these names (`*` stands for any letters) should use RDMA.
+    #[must_use]
+    pub fn with_workloads(mut self, names: &[String]) -> Self {
+        self.workloads = names.into();
+        self
+    }
+
     /// A port's logical state alone, for watching it: one small file.
     #[must_use]
     pub fn port_state(&self, device: &str, port: u8) -> Reading<PortState> {
         self.tree.parsed(&format!("{}/{device}/ports/{port}/state", rdma::CLASS), parse::port_state)
     }
 
-    /// Questions to the kernel so far: files, folders and links that were opened, and netlink lists.
+    /// Questions to the kernel so far: files, folders and links that were opened, netlink lists, and what a driver is asked of a network
+    /// device as one.
     #[must_use]
     pub fn reads(&self) -> u64 {
         self.tree.reads()
+    }
+
+    /// Counters that need not be asked again yet; of a capture everything is read.
+    pub(crate) fn resting(&self) -> Option<&Resting> {
+        self.is_real().then_some(&*self.resting)
     }
 
     pub(crate) fn tree(&self) -> &Tree {
@@ -95,16 +123,72 @@ impl Host {
     /// back the removal, and sysfs still says ACTIVE meanwhile (seen on rxe).
     #[must_use]
     pub fn uverbs_nodes(&self) -> Reading<BTreeMap<String, String>> {
-        rdma::uverbs_nodes(&self.tree).map(|(nodes, _)| nodes)
+        nodes::verbs(&self.tree).map(|(nodes, _)| nodes)
     }
 
     /// Network devices: by rtnetlink on the machine that we run on, from the capture's files elsewhere.
     pub async fn netdevs(&self) -> Reading<BTreeMap<String, Netdev>> {
+        let links = self.links().await;
+        if !self.is_real() {
+            return links;
+        }
+        links.map(|mut netdevs| {
+            interface::complete(&self.tree, &mut netdevs);
+            netdevs
+        })
+    }
+
+    /// The same, as far as two lists of rtnetlink tell: whatever the number of devices, it costs no file.
+    pub(crate) async fn links(&self) -> Reading<BTreeMap<String, Netdev>> {
         if !self.is_real() {
             return netdev::from_files(&self.tree);
         }
         self.tree.count(RTNL_LISTS);
         rtnl::dump().await
+    }
+
+    /// PCI functions that matter here, and the bridges above them. Each costs about fifteen small files: for every minute, not every second.
+    pub async fn pci(&self) -> Reading<BTreeMap<String, PciFunction>> {
+        self.part("PCI functions", pci::functions, Reading::Failed).await
+    }
+
+    /// The kernel, its settings and its limits: for every minute.
+    pub async fn system(&self) -> System {
+        self.part("the machine's settings", system::system, |why| System::unread(&why)).await
+    }
+
+    /// Processes that hold queue pairs, by the kernel's table of them, and those that should ([`Self::with_workloads`]): for every
+    /// minute at most, since the names of all processes are read for the latter. A capture has a table of its own.
+    pub async fn workloads(&self, queue_pairs: Reading<Vec<QueuePairs>>) -> Reading<Vec<Workload>> {
+        let names = Arc::clone(&self.workloads);
+        let read = move |tree: &Tree| {
+            let table = if tree.is_real() { queue_pairs } else { processes::captured_queue_pairs(tree) };
+            processes::workloads(tree, &table, &names)
+        };
+        self.part("processes", read, Reading::Failed).await
+    }
+
+    /// Reads one part of the machine in a thread of its own, within the deadline of a device.
+    async fn part<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        read: impl FnOnce(&Tree) -> T + Send + 'static,
+        failed: impl FnOnce(String) -> T,
+    ) -> T {
+        if !self.reading.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned()) {
+            return failed(format!("an earlier reading of {what} is still stuck in the kernel"));
+        }
+        let host = self.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            let value = read(&host.tree);
+            host.reading.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
+            value
+        });
+        match tokio::time::timeout(DEVICE_DEADLINE, reading).await {
+            Ok(Ok(value)) => value,
+            Ok(Err(_)) => failed(format!("the thread that read {what} ended early")),
+            Err(_) => failed(format!("reading {what} took longer than {} s", DEVICE_DEADLINE.as_secs())),
+        }
     }
 
     /// Everything, once.
@@ -118,26 +202,33 @@ impl Host {
     }
 
     pub(crate) async fn everything(&self, mtu_of: &Arc<MtuOf>) -> Snapshot {
+        let taken_at = Clock::new().now().wall;
+        let devices = self.devices(mtu_of).await;
+        let queue_pairs = Reading::failed(rdma::NOT_YET);
+        let (mut netdevs, pci, system, workloads) =
+            tokio::join!(self.netdevs(), self.pci(), self.system(), self.workloads(queue_pairs));
+        self.add_details(&devices, &mut netdevs).await;
         Snapshot {
-            taken_at: Clock::new().now().wall,
-            devices: self.devices(mtu_of).await,
-            netdevs: self.netdevs().await,
+            taken_at,
+            devices,
+            netdevs,
             routing: Routing::unread(rdma::NOT_YET),
-            pci: Reading::failed(rdma::NOT_YET),
-            system: System::unread(rdma::NOT_YET),
-            workloads: Reading::failed(rdma::NOT_YET),
+            pci,
+            system,
+            workloads,
         }
     }
 
     /// All RDMA devices with their ports.
     pub(crate) async fn devices(&self, mtu_of: &Arc<MtuOf>) -> Reading<Vec<Device>> {
+        let nodes = Arc::new(Nodes::read(&self.tree));
         match rdma::device_names(&self.tree) {
             Reading::Value(names) => {
                 let wanted = |name: &String| self.only.is_empty() || self.only.contains(name);
                 let reads: Vec<_> = names
                     .into_iter()
                     .filter(wanted)
-                    .map(|name| self.begin_device(name, Arc::clone(mtu_of)))
+                    .map(|name| self.begin_device(name, Arc::clone(mtu_of), Arc::clone(&nodes)))
                     .collect();
                 let mut devices = Vec::with_capacity(reads.len());
                 let deadline = tokio::time::Instant::now() + DEVICE_DEADLINE;
@@ -152,12 +243,18 @@ impl Host {
     }
 
     /// Starts the reading of one device, unless an earlier one is still stuck.
-    fn begin_device(&self, name: String, mtu_of: Arc<MtuOf>) -> (String, Option<DeviceRead>) {
+    fn begin_device(
+        &self,
+        name: String,
+        mtu_of: Arc<MtuOf>,
+        nodes: Arc<Nodes>,
+    ) -> (String, Option<DeviceRead>) {
         let read = self.begin(name.clone(), &name, move |host, device| {
             let ask = |device: &str, port: u8| {
                 if host.is_real() { mtu_of(device, port) } else { captured_mtu(&host.tree, device, port) }
             };
-            rdma::device(&host.tree, device, &ask)
+            let means = Means { mtu_of: &ask, nodes: &nodes, resting: host.resting() };
+            rdma::device(&host.tree, device, &means)
         });
         (name, read)
     }
@@ -189,17 +286,17 @@ async fn finish_device(name: &str, read: Option<DeviceRead>, deadline: tokio::ti
     finish(read, deadline, DEVICE_DEADLINE).await.unwrap_or_else(|why| Device::unread(name, &why))
 }
 
-/// What was read, or why it was not; `took` is the time that the deadline allowed.
+/// What was read, or why it was not; `allowed` is the time that the deadline gave.
 pub(crate) async fn finish<T>(
     read: Option<tokio::task::JoinHandle<T>>,
     deadline: tokio::time::Instant,
-    took: Duration,
+    allowed: Duration,
 ) -> Result<T, String> {
     let read = read.ok_or("an earlier reading of this device is still stuck in the kernel")?;
     match tokio::time::timeout_at(deadline, read).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(_)) => Err("the thread that read this device ended early".to_owned()),
-        Err(_) => Err(format!("reading this device took longer than {} s", took.as_secs_f32())),
+        Err(_) => Err(format!("reading this device took longer than {} s", allowed.as_secs_f32())),
     }
 }
 

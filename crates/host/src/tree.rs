@@ -75,9 +75,10 @@ impl Tree {
     /// The text of a file, without the white space around it. An empty file is `Absent`: drivers leave attributes empty that
     /// they have nothing to say for.
     pub(crate) fn text(&self, path: &str) -> Reading<String> {
-        let bytes = match self.bytes(path) {
+        let bytes = match self.bytes(path, FILE_BYTES_MAX) {
             Ok(bytes) => bytes,
-            Err(Errno::NOENT | Errno::NOTDIR) => return Reading::Absent,
+            // EOPNOTSUPP: the driver has no such thing (`phys_port_name`).
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::OPNOTSUPP) => return Reading::Absent,
             Err(e) => return Reading::Failed(format!("reading {}{path}: {}", self.label, words(e))),
         };
         if bytes.len() > FILE_BYTES_MAX {
@@ -105,14 +106,89 @@ impl Tree {
         }
     }
 
-    fn bytes(&self, path: &str) -> Result<Vec<u8>, Errno> {
+    /// The bytes of a file; one more than `most` when it has more.
+    fn bytes(&self, path: &str, most: usize) -> Result<Vec<u8>, Errno> {
         // Without O_NONBLOCK a named pipe in a hand-made folder would hold the reader for ever.
         let fd = self.open_at(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-        let mut bytes = vec![0; FILE_BYTES_MAX + 1];
-        // One call gets all of it: a sysfs attribute is printed at once, and the room is larger than any.
-        let length = rustix::io::retry_on_intr(|| rustix::io::read(&fd, &mut bytes))?;
+        let mut bytes = vec![0; most + 1];
+        let mut length = 0;
+        // One call gets all of a sysfs attribute, which is printed at once; only a longer file of procfs takes more.
+        loop {
+            let read = rustix::io::retry_on_intr(|| rustix::io::read(&fd, &mut bytes[length..]))?;
+            length += read;
+            if read == 0 || most <= FILE_BYTES_MAX || length > most {
+                break;
+            }
+        }
         bytes.truncate(length);
         Ok(bytes)
+    }
+
+    /// The first `most` bytes of a file as they are.
+    pub(crate) fn binary(&self, path: &str, most: usize) -> Reading<Vec<u8>> {
+        match self.bytes(path, most) {
+            Ok(mut bytes) => {
+                bytes.truncate(most);
+                Reading::Value(bytes)
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => Reading::Absent,
+            Err(e) => Reading::Failed(format!("reading {}{path}: {}", self.label, words(e))),
+        }
+    }
+
+    /// The text of the first `most` bytes of a file that may be longer than a sysfs attribute, as in procfs. An empty file is an
+    /// empty text: a list may have no lines.
+    pub(crate) fn beginning(&self, path: &str, most: usize) -> Reading<String> {
+        self.binary(path, most).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// What is written in a symbolic link, such as `net:[4026531840]`; the link is not followed.
+    pub(crate) fn link_text(&self, path: &str) -> Reading<String> {
+        let failed =
+            |e: Errno| Reading::Failed(format!("reading the link {}{path}: {}", self.label, words(e)));
+        let fd = match self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Reading::Absent,
+            Err(e) => return failed(e),
+        };
+        match rustix::fs::readlinkat(&fd, "", Vec::new()) {
+            Ok(text) => Reading::Value(text.to_string_lossy().into_owned()),
+            Err(e) => failed(e),
+        }
+    }
+
+    /// The last name of where a link leads, such as the driver's name for `device/driver`.
+    pub(crate) fn target_name(&self, path: &str) -> Reading<String> {
+        match self.resolved(path) {
+            Reading::Value(target) => match target.file_name().and_then(|name| name.to_str()) {
+                Some(name) => Reading::Value(name.to_owned()),
+                None => Reading::Failed(format!("{path} leads to a name that is not text")),
+            },
+            Reading::Absent => Reading::Absent,
+            Reading::Failed(why) => Reading::Failed(why),
+        }
+    }
+
+    /// For a file that every machine has: when it is not there, it could not be looked at.
+    pub(crate) fn owed<T>(&self, path: &str, reading: Reading<T>) -> Reading<T> {
+        match reading {
+            Reading::Absent if self.real => Reading::Failed(format!("{}{path} is not there", self.label)),
+            Reading::Absent => Reading::Failed(format!("{}{path} is not part of this capture", self.label)),
+            other => other,
+        }
+    }
+
+    /// For a file that a machine may lack: that it is not there means something only where the folder around it is.
+    pub(crate) fn owed_within<T>(&self, folder: &str, reading: Reading<T>) -> Reading<T> {
+        match reading {
+            Reading::Absent if !self.is_there(folder) => self.owed(folder, Reading::Absent),
+            other => other,
+        }
+    }
+
+    /// Whether a file or folder is there, as far as it may be seen.
+    pub(crate) fn is_there(&self, path: &str) -> bool {
+        self.open_at(path, OFlags::PATH).is_ok()
     }
 
     /// Names in a folder, sorted, numbers by their value; `Absent` when there is no such folder.
@@ -165,12 +241,19 @@ impl Tree {
     }
 }
 
+/// What is said when a driver answers EINVAL.
+const EINVAL_WORDS: &str =
+    "the driver answers EINVAL (not supported on this port, or not in its present state)";
+
+/// Whether a reading failed because the driver answered EINVAL: asking again soon gives the same, and may fill the kernel log.
+pub(crate) fn is_refused(why: &str) -> bool {
+    why.ends_with(EINVAL_WORDS)
+}
+
 /// An errno with what it means in sysfs, where that differs from its usual text.
 fn words(e: Errno) -> String {
     match e {
-        Errno::INVAL => {
-            "the driver answers EINVAL (not supported on this port, or not in its present state)".to_owned()
-        }
+        Errno::INVAL => EINVAL_WORDS.to_owned(),
         Errno::ACCESS | Errno::PERM => format!("{}: permission denied; run as root", std::io::Error::from(e)),
         _ => std::io::Error::from(e).to_string(),
     }
@@ -216,6 +299,37 @@ mod tests {
         assert_eq!(tree.text("pipe"), Reading::Absent);
         assert_eq!(tree.text("missing"), Reading::Absent);
         assert!(matches!(tree.text("folder"), Reading::Failed(why) if why.contains("Is a directory")));
+    }
+
+    #[test]
+    fn files_of_procfs_are_read_beyond_one_page_and_links_are_not_followed() {
+        let folder = Folder::new();
+        folder.write("long", &"0123456789".repeat(1000));
+        folder.write("empty", "");
+        folder.link("ns", "net:[4026531840]");
+        let tree = Tree::open(folder.path()).unwrap();
+        assert_eq!(tree.beginning("long", 100_000).value().unwrap().len(), 10_000);
+        assert_eq!(tree.beginning("long", 12), Reading::Value("012345678901".to_owned()));
+        assert_eq!(tree.beginning("empty", 12), Reading::Value(String::new()));
+        assert_eq!(tree.beginning("missing", 12), Reading::Absent);
+        assert_eq!(tree.link_text("ns"), Reading::Value("net:[4026531840]".to_owned()));
+        assert_eq!(tree.link_text("other"), Reading::Absent);
+        let real = Tree::open(Path::new("/")).unwrap();
+        assert!(real.link_text("proc/self/ns/net").value().unwrap().starts_with("net:["));
+        // procfs gives a page at a time: an own environment, or the maps of a test, is longer.
+        assert!(real.beginning("proc/self/maps", 1 << 20).value().unwrap().len() > FILE_BYTES_MAX);
+    }
+
+    #[test]
+    fn what_is_missing_from_a_capture_is_not_what_a_machine_lacks() {
+        let folder = Folder::new();
+        folder.write("sys/devices/system/cpu/online", "0-3");
+        let tree = Tree::open(folder.path()).unwrap();
+        let absent = || Reading::<u32>::Absent;
+        assert_eq!(tree.owed_within("sys/devices/system/cpu", absent()), Reading::Absent);
+        let gone = "sys/module is not part of this capture";
+        assert_eq!(tree.owed_within("sys/module", absent()), Reading::Failed(gone.to_owned()));
+        assert_eq!(tree.owed("sys/module", Reading::Value(1)), Reading::Value(1));
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub(crate) fn bench(name: Name, json: bool) -> Result<i32> {
             run.add_program(&rdmascope, "rdmascope")?;
             run.add_program(&bench, "bench")?;
             let command = ["/tmp/lab/bench", "lab"].into_iter().chain(form).map(str::to_owned).collect();
-            Lab::boot(run, &Plan { endpoints: ENDPOINTS, port: free_port()?, command })?.finish(None)
+            Lab::boot(run, &Plan { endpoints: ENDPOINTS, modules: false, port: free_port()?, command })?
+                .finish(None)
         }
     }
 }

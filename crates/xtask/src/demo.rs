@@ -110,7 +110,7 @@ fn lab(rdmascope: &Path, port: u16, endpoints: u8) -> Result<Cluster> {
     write_token(&run.share())?;
     run.write("demo.sh", IN_THE_LAB)?;
     let command = vec!["bash".to_owned(), "/tmp/lab/demo.sh".to_owned(), endpoints.to_string()];
-    let lab = Lab::boot(run, &Plan { endpoints, port, command })?;
+    let lab = Lab::boot(run, &Plan { endpoints, modules: false, port, command })?;
     eprintln!("demo: one coordinator and {endpoints} agents start in the lab");
     Ok(Cluster::Lab(Box::new(lab)))
 }

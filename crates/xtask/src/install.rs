@@ -37,12 +37,20 @@ const PACKAGES: &[Package] = &[
     package("busybox-static", Need::Lab, "first program in the virtual machine"),
     package("cpio", Need::Lab, "packs the file system that the kernel starts from"),
     package("kmod", Need::Lab, "finds and loads kernel modules"),
+    package("make", Need::Lab, "builds the lab's kernel modules"),
+    package("binutils", Need::Lab, "strips the lab's kernel modules"),
+    package(
+        "ethtool",
+        Need::Lab,
+        "sets what the lab's adapters pretend, and is the reference for what we read",
+    ),
     package("xz-utils", Need::Lab, "unpacks the kernel once, which halves the boot time"),
     package("iproute2", Need::Lab, "ip, tc and rdma: ports, faults and RDMA devices of the lab"),
     package("rdma-core", Need::Lab, "RDMA user space"),
     package("ibverbs-providers", Need::Lab, "verbs driver of Soft-RoCE"),
     package("ibverbs-utils", Need::Lab, "ibv_devinfo, the reference for what devices say"),
     package("perftest", Need::Lab, "ib_write_lat and ib_write_bw, the reference for what we measure"),
+    package("prometheus-node-exporter", Need::Tests, "the reference for what we read from the same files"),
     package("prometheus", Need::Tests, "promtool checks the alert rules (the server itself is not used)"),
 ];
 

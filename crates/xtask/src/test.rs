@@ -40,7 +40,7 @@ fn test_in_lab(rdmascope: &Path, tests: &Path) -> Result<()> {
     folder.add_program(tests, "tests")?;
     // One at a time: all of them change the same ports, and two probes at once spoil each other on two processors.
     let command = vec!["/tmp/lab/tests".to_owned(), "--test-threads=1".to_owned()];
-    let lab = Lab::boot(folder, &Plan { endpoints: ENDPOINTS, port: free_port()?, command })?;
+    let lab = Lab::boot(folder, &Plan { endpoints: ENDPOINTS, modules: true, port: free_port()?, command })?;
     match lab.finish(Some(LAB_LIMIT))? {
         0 => Ok(()),
         code => Err(other(format!("tests in the lab failed (exit code {code}); their output is above"))),

@@ -199,6 +199,10 @@ impl Watching {
         let changed = {
             let mut seen = self.it.seen();
             let seen = &mut *seen;
+            if fresh.needs_more(&seen.snapshot) {
+                self.schedule.everything(began);
+                return Some(());
+            }
             seen.took.insert(tier.as_str(), began.elapsed());
             if self.glanced_at.is_some_and(|at| at > began) {
                 fresh.keep_states(&seen.snapshot);

@@ -59,6 +59,11 @@ impl Schedule {
         self.event = Some(self.event.map_or(due, |before| before.min(due)));
     }
 
+    /// Everything must be read now.
+    pub(super) fn everything(&mut self, now: Instant) {
+        self.slow = now;
+    }
+
     /// When the next glance is due.
     pub(super) fn glance(&self) -> Instant {
         self.glance

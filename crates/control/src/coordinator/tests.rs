@@ -203,7 +203,9 @@ fn refusals(actions: &[Action], connection: u64) -> Vec<String> {
 fn closes(actions: &[Action]) -> Vec<u64> {
     let closed = actions.iter().filter_map(|action| match action {
         Action::Close(connection, _) => Some(connection.0),
-        Action::Send(..) | Action::Probed(_) | Action::Refused(_) => None,
+        Action::Send(..) | Action::Probed(_) | Action::Refused(_) | Action::Keep(..) | Action::KeepNotes => {
+            None
+        }
     });
     closed.collect()
 }

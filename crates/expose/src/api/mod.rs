@@ -3,23 +3,30 @@
 //! Units stand in the field names. Times are RFC 3339 in UTC. What is not known is `null`, never 0 and never left out.
 
 mod cluster;
+mod health;
 mod matrix;
 mod openapi;
 mod pair;
 mod problem;
+mod routes;
 mod run;
 
 pub use cluster::{
     EndpointList, EndpointView, HealthView, NodeList, NodePause, NodeView, PauseLevel, PauseRequest,
     PauseView, ReadyView, StatusView, UnusableView,
 };
+pub use health::{
+    AcknowledgeAnswer, AcknowledgeRequest, AcknowledgementView, EventList, EventView, FactView, FindingList,
+    FindingView, MaintenanceList, MaintenanceRequest, MaintenanceView, NodeDetail, RemoveRequest,
+};
 pub use matrix::{
     DecodeError, DecodedMatrix, Matrix, MatrixCause, MatrixCell, MatrixHead, MatrixView, STATE_SELF,
     decode_bin,
 };
-pub use openapi::{Method, ROUTES, Route, openapi};
+pub use openapi::openapi;
 pub use pair::{BandwidthFigures, CellState, CellView, FailureView, LatencyFigures, PairView};
 pub use problem::Problem;
+pub use routes::{Method, ROUTES, Route};
 pub use run::{
     MetricChoice, ProbeRequest, ProbeState, ProbeStep, ProbeView, SweepKind, SweepList, SweepPlan,
     SweepRequest, SweepState, SweepView,

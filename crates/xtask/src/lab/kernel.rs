@@ -18,6 +18,8 @@ pub(crate) struct Kernel {
     pub(crate) root: PathBuf,
     /// Image that QEMU starts.
     pub(crate) image: PathBuf,
+    /// Its version, such as `6.1.0-57-amd64`.
+    pub(crate) version: String,
     /// File system that the kernel starts from.
     pub(crate) initramfs: PathBuf,
 }
@@ -53,7 +55,7 @@ pub(crate) fn prepare(cache: &Path) -> Result<Kernel> {
     let packed = root.join(format!("boot/vmlinuz-{version}"));
     let image = if unpacked.exists() { unpacked } else { packed };
     let initramfs = initramfs::prepare(&root, &version)?;
-    Ok(Kernel { root, image, initramfs })
+    Ok(Kernel { root, image, version, initramfs })
 }
 
 fn newest(cache: &Path) -> Result<Option<PathBuf>> {

@@ -3,6 +3,7 @@
 mod initramfs;
 mod kernel;
 mod machine;
+mod modules;
 mod share;
 
 pub(crate) use share::RunFolder;
@@ -30,6 +31,8 @@ const KVM_FAILED: &str = "kvm-does-not-boot";
 pub(crate) struct Plan {
     /// Number of endpoints, 1 to [`ENDPOINTS_MAX`].
     pub(crate) endpoints: u8,
+    /// Put the modules of [`modules`] into the share.
+    pub(crate) modules: bool,
     /// Port of 127.0.0.1 that leads to port 8080 of the guest.
     pub(crate) port: u16,
     /// One word is a line for `bash -c`; several are a program and its arguments.
@@ -50,6 +53,9 @@ impl Lab {
     pub(crate) fn boot(run: RunFolder, plan: &Plan) -> Result<Self> {
         let cache = kernel::cache()?;
         let kernel = kernel::prepare(&cache)?;
+        if plan.modules {
+            run.add_folder(&modules::prepare(&cache, &kernel.version)?, "modules")?;
+        }
         run.write(".boot/guest.sh", include_str!("guest.sh"))?;
         run.write(".boot/endpoints", &format!("{}\n", plan.endpoints))?;
         run.write(".boot/command.sh", &script(&plan.command))?;
@@ -129,7 +135,7 @@ pub(crate) fn run_command(endpoints: u8, command: Vec<String>, rdmascope: Option
     }
     let port = free_port()?;
     eprintln!("lab: port 8080 of the guest is http://127.0.0.1:{port} here");
-    Lab::boot(run, &Plan { endpoints, port, command })?.finish(None)
+    Lab::boot(run, &Plan { endpoints, modules: true, port, command })?.finish(None)
 }
 
 /// A port of 127.0.0.1 that nobody uses at this moment.

@@ -46,6 +46,18 @@ impl RunFolder {
         fs::copy(program, &target).map(drop).map_err(file("copy into the lab", program))
     }
 
+    /// Copies the files of a folder into a folder of the share.
+    pub(crate) fn add_folder(&self, folder: &Path, name: &str) -> Result<()> {
+        let target = self.share().join(name);
+        fs::create_dir(&target).map_err(file("create", &target))?;
+        for entry in fs::read_dir(folder).map_err(file("read", folder))? {
+            let path = entry.map_err(file("read", folder))?.path();
+            fs::copy(&path, target.join(path.file_name().unwrap_or_default()))
+                .map_err(file("copy into the lab", &path))?;
+        }
+        Ok(())
+    }
+
     /// Writes a file into the share.
     pub(crate) fn write(&self, name: &str, content: &str) -> Result<()> {
         let target = self.share().join(name);

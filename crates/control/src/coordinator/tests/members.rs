@@ -10,7 +10,10 @@ fn a_good_hello_is_welcomed_with_epoch_and_pause_flags() {
     let to = ConnectionId(3);
     let welcome = ToAgent::Welcome { protocol: PROTOCOL_MAX, epoch: 7, heartbeat: Duration::from_secs(5) };
     let flags = PauseFlags { all: false, bandwidth: true };
-    assert_eq!(bench.take(), [Action::Send(to, welcome), Action::Send(to, ToAgent::Pause(flags))]);
+    let actions = bench.take();
+    assert_eq!(actions[..2], [Action::Send(to, welcome), Action::Send(to, ToAgent::Pause(flags))]);
+    let [Action::Keep(rows, None)] = &actions[2..] else { panic!("{actions:?}") };
+    assert_eq!((rows[0].kind, rows[0].node.as_str()), (RowKind::Connected, "n"));
     bench.frame(3, ToCoordinator::Heartbeat(PauseFlags::default()));
     assert_eq!(bench.take(), [Action::Send(to, ToAgent::HeartbeatReply)]);
     assert_eq!(bench.c.members().connected(), 1);
