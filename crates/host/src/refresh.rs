@@ -4,7 +4,7 @@
 //! look at is never held while a driver does not answer.
 
 use crate::snapshot::{Host, MtuOf, finish};
-use crate::{Clock, Traffic, rdma};
+use crate::{Clock, Traffic, rdma, told};
 use rdmascope_model::{Device, Netdev, PortState, Reading, Snapshot, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -119,7 +119,8 @@ impl Host {
         known: Vec<(String, Vec<Known>)>,
     ) -> BTreeMap<(String, u8), BTreeMap<String, Reading<u64>>> {
         let read = |host: &Self, device: &str, (port, _): &Known| {
-            rdma::counters(host.tree(), device, *port, host.resting())
+            let asked = told::rdma_netlink(host.tree());
+            rdma::counters(host.tree(), device, *port, host.resting(), asked.as_ref())
         };
         let failed = |why: &str| BTreeMap::from([("hw_counters/".to_owned(), Reading::failed(why))]);
         self.each_port(known, Tier::Counters, read, failed).await

@@ -5,8 +5,8 @@ use crate::nodes::{self, Nodes};
 use crate::rdma::{self, Means, PortMtu};
 use crate::resting::Resting;
 use crate::tree::Tree;
-use crate::{Clock, QueuePairs, interface, netdev, parse, pci, processes, rtnl, system};
-use rdmascope_model::{Device, Netdev, PciFunction, PortState, Reading, Routing, Snapshot, System, Workload};
+use crate::{Clock, QueuePairs, parse, pci, processes, system, told};
+use rdmascope_model::{Device, PciFunction, PortState, Reading, Snapshot, System, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,9 +15,6 @@ use std::time::Duration;
 /// How long one device may take. A healthy one with 256 GID slots takes a few milliseconds; a firmware command that hangs is given up
 /// by mlx5 after 60 s at the earliest, which is too long to keep the other devices waiting.
 const DEVICE_DEADLINE: Duration = Duration::from_secs(5);
-
-/// Lists that are asked of rtnetlink for the network devices: links and addresses.
-const RTNL_LISTS: u64 = 2;
 
 /// The machine cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -42,11 +39,11 @@ pub struct Host {
     tree: Arc<Tree>,
     /// Devices that are looked at; empty: all.
     only: Arc<[String]>,
-    pub(crate) modules: Arc<Modules>,
     /// Names of processes that should use RDMA.
     workloads: Arc<[String]>,
     /// Keys of readings (of devices, of parts of the machine) that have begun and not come back.
     pub(crate) reading: Arc<Mutex<BTreeSet<String>>>,
+    pub(crate) modules: Arc<Modules>,
     /// Counters that the driver refused lately.
     resting: Arc<Resting>,
 }
@@ -61,9 +58,9 @@ impl Host {
         Ok(Self {
             tree: Arc::new(tree),
             only: Arc::default(),
-            modules: Arc::default(),
             workloads: Arc::default(),
             reading: Arc::default(),
+            modules: Arc::default(),
             resting: Arc::default(),
         })
     }
@@ -126,30 +123,11 @@ impl Host {
         nodes::verbs(&self.tree).map(|(nodes, _)| nodes)
     }
 
-    /// Network devices: by rtnetlink on the machine that we run on, from the capture's files elsewhere.
-    pub async fn netdevs(&self) -> Reading<BTreeMap<String, Netdev>> {
-        let links = self.links().await;
-        if !self.is_real() {
-            return links;
-        }
-        links.map(|mut netdevs| {
-            interface::complete(&self.tree, &mut netdevs);
-            netdevs
-        })
-    }
-
-    /// The same, as far as two lists of rtnetlink tell: whatever the number of devices, it costs no file.
-    pub(crate) async fn links(&self) -> Reading<BTreeMap<String, Netdev>> {
-        if !self.is_real() {
-            return netdev::from_files(&self.tree);
-        }
-        self.tree.count(RTNL_LISTS);
-        rtnl::dump().await
-    }
-
     /// PCI functions that matter here, and the bridges above them. Each costs about fifteen small files: for every minute, not every second.
     pub async fn pci(&self) -> Reading<BTreeMap<String, PciFunction>> {
-        self.part("PCI functions", pci::functions, Reading::Failed).await
+        let mut functions = self.part("PCI functions", pci::functions, Reading::Failed).await;
+        self.add_enable_roce(&mut functions).await;
+        functions
     }
 
     /// The kernel, its settings and its limits: for every minute.
@@ -158,18 +136,15 @@ impl Host {
     }
 
     /// Processes that hold queue pairs, by the kernel's table of them, and those that should ([`Self::with_workloads`]): for every
-    /// minute at most, since the names of all processes are read for the latter. A capture has a table of its own.
+    /// minute at most, since the names of all processes are read for the latter.
     pub async fn workloads(&self, queue_pairs: Reading<Vec<QueuePairs>>) -> Reading<Vec<Workload>> {
         let names = Arc::clone(&self.workloads);
-        let read = move |tree: &Tree| {
-            let table = if tree.is_real() { queue_pairs } else { processes::captured_queue_pairs(tree) };
-            processes::workloads(tree, &table, &names)
-        };
+        let read = move |tree: &Tree| processes::workloads(tree, &queue_pairs, &names);
         self.part("processes", read, Reading::Failed).await
     }
 
     /// Reads one part of the machine in a thread of its own, within the deadline of a device.
-    async fn part<T: Send + 'static>(
+    pub(crate) async fn part<T: Send + 'static>(
         &self,
         what: &'static str,
         read: impl FnOnce(&Tree) -> T + Send + 'static,
@@ -204,19 +179,16 @@ impl Host {
     pub(crate) async fn everything(&self, mtu_of: &Arc<MtuOf>) -> Snapshot {
         let taken_at = Clock::new().now().wall;
         let devices = self.devices(mtu_of).await;
-        let queue_pairs = Reading::failed(rdma::NOT_YET);
-        let (mut netdevs, pci, system, workloads) =
-            tokio::join!(self.netdevs(), self.pci(), self.system(), self.workloads(queue_pairs));
+        let (netdevs, pci, system, workloads, routing) = tokio::join!(
+            self.netdevs(),
+            self.pci(),
+            self.system(),
+            async { self.workloads(self.queue_pairs().await).await },
+            self.routing(),
+        );
+        let mut netdevs = netdevs;
         self.add_details(&devices, &mut netdevs).await;
-        Snapshot {
-            taken_at,
-            devices,
-            netdevs,
-            routing: Routing::unread(rdma::NOT_YET),
-            pci,
-            system,
-            workloads,
-        }
+        Snapshot { taken_at, devices, netdevs, routing, pci, system, workloads }
     }
 
     /// All RDMA devices with their ports.
@@ -253,8 +225,12 @@ impl Host {
             let ask = |device: &str, port: u8| {
                 if host.is_real() { mtu_of(device, port) } else { captured_mtu(&host.tree, device, port) }
             };
-            let means = Means { mtu_of: &ask, nodes: &nodes, resting: host.resting() };
-            rdma::device(&host.tree, device, &means)
+            let asked = told::rdma_netlink(&host.tree);
+            let means =
+                Means { mtu_of: &ask, nodes: &nodes, resting: host.resting(), rdma_netlink: asked.as_ref() };
+            let mut read = rdma::device(&host.tree, device, &means);
+            told::add_devlink(&host.tree, &mut read);
+            read
         });
         (name, read)
     }

@@ -1,6 +1,6 @@
 //! The kernel, its settings and its limits, from procfs and sysfs.
 
-use crate::rdma::NOT_YET;
+use crate::rdma_netlink;
 use crate::tree::Tree;
 use crate::{container, parse};
 use rdmascope_model::{Reading, System, Wall};
@@ -73,7 +73,7 @@ pub(crate) fn system(tree: &Tree) -> System {
         container: container::inside(tree),
         peer_memory: peer_memory(tree, &modules),
         modules,
-        rdma_shared: rdma_shared(tree),
+        rdma_shared: rdma_netlink::shared(tree),
         iommu_translates: iommu_translates(tree),
         idle_exit_us: idle_exit(tree),
         governor: tree.owed_within(
@@ -183,17 +183,6 @@ fn peer_memory(tree: &Tree, modules: &Reading<BTreeMap<String, String>>) -> Read
         Reading::Value(_) | Reading::Absent if loaded => Reading::Value(false),
         Reading::Value(_) | Reading::Absent => Reading::Absent,
     }
-}
-
-fn rdma_shared(tree: &Tree) -> Reading<bool> {
-    if tree.is_real() {
-        return Reading::failed(NOT_YET);
-    }
-    owed(tree, "rdmascope/rdma/system", |text| match text.strip_prefix("netns:").unwrap_or(text).trim() {
-        "shared" => Ok(true),
-        "exclusive" => Ok(false),
-        _ => Err("neither 'netns: shared' nor 'netns: exclusive'".to_owned()),
-    })
 }
 
 fn libibverbs(tree: &Tree) -> Reading<()> {

@@ -106,6 +106,23 @@ impl Tree {
         }
     }
 
+    /// How long ago a file was written, by the machine's clock.
+    pub(crate) fn age_seconds(&self, path: &str) -> Reading<u32> {
+        let modified = self
+            .open_at(path, OFlags::PATH)
+            .and_then(|fd| std::fs::File::from(fd).metadata().map_err(|_| Errno::IO))
+            .and_then(|metadata| metadata.modified().map_err(|_| Errno::IO));
+        match modified {
+            // A clock that was set back since: just now.
+            Ok(then) => {
+                let seconds = then.elapsed().unwrap_or_default().as_secs();
+                Reading::Value(u32::try_from(seconds).unwrap_or(u32::MAX))
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => Reading::Absent,
+            Err(e) => Reading::Failed(format!("looking at {}{path}: {}", self.label, words(e))),
+        }
+    }
+
     /// The bytes of a file; one more than `most` when it has more.
     fn bytes(&self, path: &str, most: usize) -> Result<Vec<u8>, Errno> {
         // Without O_NONBLOCK a named pipe in a hand-made folder would hold the reader for ever.

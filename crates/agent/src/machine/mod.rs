@@ -3,6 +3,7 @@
 //! Link and address changes come as events and are answered at once; every second only little is read: which devices exist, their
 //! ports' state and traffic, and whether the pause file is there. A long reading goes on beside that.
 
+mod events;
 mod judge;
 mod own_traffic;
 mod pause;
@@ -11,13 +12,12 @@ mod schedule;
 pub(crate) use judge::policy;
 pub(crate) use own_traffic::OwnTraffic;
 
+use events::{KernelEvent, Sources};
 use judge::Judge;
 use pause::pause_flags;
 use rdmascope_checks::Policy;
 use rdmascope_expose::metrics::AgentOwn;
-use rdmascope_host::{
-    Clock, Fresh, Host, IdleGate, IdleState, LinkEvent, LinkEvents, MtuOf, Tier, ask_verbs,
-};
+use rdmascope_host::{Clock, Fresh, Host, IdleGate, IdleState, LinkEvent, MtuOf, Tier, ask_verbs};
 use rdmascope_link::{Fact, FindingBrief, NodeEvent, PauseFlags};
 use rdmascope_model::{EndpointInfo, EndpointName, Finding, KernelLog, Reading, Snapshot};
 use schedule::Schedule;
@@ -30,7 +30,6 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
-use tracing::warn;
 
 /// Checks run at most so often, unless something happened.
 const JUDGE_GAP: Duration = Duration::from_secs(1);
@@ -127,8 +126,7 @@ impl Watcher {
 
     /// Everything.
     pub(crate) async fn watch(self) {
-        // Opened before the first reading, so that nothing falls between them.
-        let mut events = LinkEvents::open().map_err(|error| warn!(%error, "link events cannot be had")).ok();
+        let mut events = Sources::open();
         let mut this = self.watching();
         let mut running: Option<Running> = None;
         loop {
@@ -142,14 +140,12 @@ impl Watcher {
                     running = None;
                     this.take_over(tier, began, fresh).await
                 }
-                event = next_event(&mut events) => {
-                    match event {
-                        Some(event) => this.schedule.event(Instant::now(), this.is_ours(&event)),
-                        None => {
-                            warn!("link events have ended; changes are seen by looking");
-                            events = None;
-                        }
-                    }
+                event = events.next() => {
+                    let ours = match event {
+                        KernelEvent::Link(event) => this.is_ours(&event),
+                        KernelEvent::Rdma => true,
+                    };
+                    this.schedule.event(Instant::now(), ours);
                     Some(())
                 }
                 () = sleep_until(this.schedule.glance()) => this.glance().await,
@@ -368,14 +364,6 @@ async fn ended(running: &mut Option<Running>) -> (Tier, Instant, Fresh) {
 async fn until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// The next event, `None` when there will be none any more; waits for ever without a source.
-async fn next_event(events: &mut Option<LinkEvents>) -> Option<LinkEvent> {
-    match events {
-        Some(events) => events.next().await,
         None => std::future::pending().await,
     }
 }
