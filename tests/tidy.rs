@@ -14,7 +14,7 @@ const FILE_LINES_MAX: usize = 600;
 /// `("crates/agent/src/main_loop.rs", "starts all tasks of the agent, under the diagram of its channels"),`
 const MAY_SPAWN: &[(&str, &str)] = &[
     (
-        "crates/agent/src/machine.rs",
+        "crates/agent/src/machine/mod.rs",
         "reads of the machine may block in the kernel, and the one thread must not",
     ),
     ("crates/agent/src/main_loop.rs", "the agent's tasks, started in one place under the diagram of lib.rs"),

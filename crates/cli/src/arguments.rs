@@ -94,7 +94,9 @@ pub(crate) enum ConfigCommand {
         file: PathBuf,
     },
     /// Write the manifest of this machine as it is now: what every port is expected to be
-    #[command(after_help = "Example:\n  rdmascope config manifest > manifest.yaml    on a healthy node; then review it")]
+    #[command(
+        after_help = "Example:\n  rdmascope config manifest > manifest.yaml    on a healthy node; then review it"
+    )]
     Manifest {
         /// The machine whose files are below this folder instead
         #[arg(long, value_name = "FOLDER")]

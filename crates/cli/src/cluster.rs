@@ -5,8 +5,8 @@ use crate::cluster_arguments::{AckFlags, EventsFlags, FindingsFlags, Maintenance
 use crate::failure::{Failure, code};
 use crate::output::{plain, print};
 use rdmascope_expose::api::{
-    AcknowledgeAnswer, AcknowledgeRequest, EventList, EventView, FindingList, FindingView, MaintenanceList, MaintenanceRequest,
-    NodeList, RemoveRequest,
+    AcknowledgeAnswer, AcknowledgeRequest, EventList, EventView, FindingList, MaintenanceList,
+    MaintenanceRequest, NodeFinding, NodeList, RemoveRequest,
 };
 
 /// `rdmascope findings`.
@@ -26,11 +26,11 @@ pub(crate) fn findings(flags: &FindingsFlags) -> Result<u8, Failure> {
     Ok(u8::from(open > 0))
 }
 
-fn is_open(found: &FindingView) -> bool {
+fn is_open(found: &NodeFinding) -> bool {
     found.acknowledged.is_none() && !found.maintenance
 }
 
-fn finding_words(findings: &[FindingView], all: bool) -> String {
+fn finding_words(findings: &[NodeFinding], all: bool) -> String {
     let mut text = String::new();
     for found in findings.iter().filter(|found| all || is_open(found)) {
         let node = if found.node.is_empty() { "cluster" } else { &found.node };
@@ -52,7 +52,8 @@ fn finding_words(findings: &[FindingView], all: bool) -> String {
             plain(&found.id)
         ));
         let since = found.since.clone().unwrap_or_default();
-        let known = found.acknowledged.as_ref().map(|note| format!("{} {}", note.at, note.note)).unwrap_or_default();
+        let known =
+            found.acknowledged.as_ref().map(|note| format!("{} {}", note.at, note.note)).unwrap_or_default();
         for (name, words) in [
             ("since", &since),
             ("seen", &found.evidence.join(", ")),
@@ -68,7 +69,11 @@ fn finding_words(findings: &[FindingView], all: bool) -> String {
     }
     let hidden = findings.iter().filter(|found| !is_open(found)).count();
     let open = findings.len() - hidden;
-    let rest = if hidden > 0 && !all { format!(", {hidden} acknowledged or in maintenance (--all shows them)") } else { String::new() };
+    let rest = if hidden > 0 && !all {
+        format!(", {hidden} acknowledged or in maintenance (--all shows them)")
+    } else {
+        String::new()
+    };
     text + &format!("{open} open{rest}\n")
 }
 
@@ -174,22 +179,27 @@ pub(crate) fn nodes(command: &NodesCommand) -> Result<u8, Failure> {
     let path = format!("/api/v1/nodes/{}/remove", escaped(node));
     let left: NodeList = Client::new(at).post(&path, &RemoveRequest { rename_to })?;
     let names: Vec<_> = left.nodes.iter().map(|node| plain(&node.name)).collect();
-    print(&format!("done; nodes now: {}\n", if names.is_empty() { "none".to_owned() } else { names.join(", ") }))?;
+    print(&format!(
+        "done; nodes now: {}\n",
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    ))?;
     Ok(0)
 }
 
 /// A name as one segment or value of a URL.
 fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found(node: &str, known: bool) -> FindingView {
-        FindingView {
+    fn found(node: &str, known: bool) -> NodeFinding {
+        NodeFinding {
             node: node.to_owned(),
             id: "port-state".to_owned(),
             status: "warn".to_owned(),
@@ -201,8 +211,10 @@ mod tests {
             since: Some("2026-11-29T10:00:00.000Z".to_owned()),
             settling: true,
             latched: false,
-            acknowledged: known
-                .then(|| rdmascope_expose::api::AcknowledgementView { at: "then".to_owned(), note: "ordered".to_owned() }),
+            acknowledged: known.then(|| rdmascope_expose::api::AcknowledgementView {
+                at: "then".to_owned(),
+                note: "ordered".to_owned(),
+            }),
             maintenance: false,
             node_lost: false,
         }
@@ -221,7 +233,10 @@ mod tests {
              1 open, 1 acknowledged or in maintenance (--all shows them)\n"
         );
         let all = finding_words(&[found("", true)], true);
-        assert!(all.starts_with("WARN    cluster mlx5_0/1") && all.contains("known:     then ordered"), "{all}");
+        assert!(
+            all.starts_with("WARN    cluster mlx5_0/1") && all.contains("known:     then ordered"),
+            "{all}"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use axum::response::Response;
 use rdmascope_control::coordinator::{Coordinator, EventRow, Maintenance, RowKind, as_finding};
 use rdmascope_expose::api::{
     AcknowledgeAnswer, AcknowledgeRequest, AcknowledgementView, EventList, EventView, FactView, FindingList,
-    FindingView, MaintenanceList, MaintenanceRequest, MaintenanceView, NodeDetail, Problem, RemoveRequest,
+    MaintenanceList, MaintenanceRequest, MaintenanceView, NodeDetail, NodeFinding, Problem, RemoveRequest,
 };
 use rdmascope_link::{Fact, FindingBrief};
 use rdmascope_model::{EndpointName, Status, Wall};
@@ -215,7 +215,7 @@ pub(crate) fn event_row(view: &EventView) -> Option<EventRow> {
 /// Everything that is not fine, the worst first: what agents found, and what differs between nodes.
 pub(crate) fn findings(state: &Coordinator) -> FindingList {
     let agents = state.members().agents();
-    let mut all: Vec<(Status, FindingView)> = agents
+    let mut all: Vec<(Status, NodeFinding)> = agents
         .flat_map(|(node, member)| member.findings.iter().map(move |found| (node, found)))
         .map(|(node, found)| (found.status, finding(state, node, found)))
         .collect();
@@ -231,13 +231,13 @@ pub(crate) fn findings(state: &Coordinator) -> FindingList {
     FindingList { findings: all.into_iter().map(|(_, view)| view).collect() }
 }
 
-fn finding(state: &Coordinator, node: &str, found: &FindingBrief) -> FindingView {
+fn finding(state: &Coordinator, node: &str, found: &FindingBrief) -> NodeFinding {
     let key = (node.to_owned(), found.id.clone(), found.subject.clone());
     let acknowledged = state
         .health()
         .acknowledged(&key)
         .map(|note| AcknowledgementView { at: note.at.to_string(), note: note.note.clone() });
-    FindingView {
+    NodeFinding {
         node: node.to_owned(),
         id: found.id.clone(),
         status: found.status.as_str().to_owned(),

@@ -10,10 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// First byte of the PCI class of network controllers, InfiniBand ones too (PCI Code and ID Assignment, 1.3).
 const NETWORK: u32 = 0x02;
 
+/// Lists that are asked of rtnetlink for the network devices: links and addresses.
+const RTNL_LISTS: u64 = 2;
+
 impl Host {
     /// Network devices: by rtnetlink on the machine that we run on, from the capture's files elsewhere.
     pub async fn netdevs(&self) -> Reading<BTreeMap<String, Netdev>> {
-        let mut found = if self.is_real() { rtnl::dump().await } else { netdev::from_files(self.tree()) };
+        let mut found = self.links().await;
         if let Reading::Value(netdevs) = &mut found {
             if self.is_real() {
                 interface::complete(self.tree(), netdevs);
@@ -21,6 +24,15 @@ impl Host {
             lldp::add(self.tree(), netdevs);
         }
         found
+    }
+
+    /// The same, as far as two lists of rtnetlink tell: whatever the number of devices, it costs no file.
+    pub(crate) async fn links(&self) -> Reading<BTreeMap<String, Netdev>> {
+        if !self.is_real() {
+            return netdev::from_files(self.tree());
+        }
+        self.tree().count(RTNL_LISTS);
+        rtnl::dump().await
     }
 
     /// Routes, policy rules and neighbours, likewise.

@@ -12,6 +12,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A root folder, or one below it that many files are read from: the kernel then walks the long path once.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Tree {
     label: String,
     /// Keeps everything that is read, for a capture.
     recorder: Option<Arc<Recorder>>,
+    /// Questions to the kernel so far, of this folder and all that were opened from it.
+    reads: Arc<AtomicU64>,
 }
 
 impl Tree {
@@ -36,7 +39,7 @@ impl Tree {
     }
 
     fn of(source: Source) -> Self {
-        Self { source, label: String::new(), recorder: None }
+        Self { source, label: String::new(), recorder: None, reads: Arc::default() }
     }
 
     /// The same files; all that is read from now on is recorded.
@@ -56,7 +59,12 @@ impl Tree {
             Ok(source) => {
                 self.record(path, |recorder, path| recorder.exists(path));
                 let label = format!("{}{path}/", self.label);
-                Reading::Value(Self { source, label, recorder: self.recorder.clone() })
+                Reading::Value(Self {
+                    source,
+                    label,
+                    recorder: self.recorder.clone(),
+                    reads: Arc::clone(&self.reads),
+                })
             }
             Err(Errno::NOENT) => Reading::Absent,
             Err(e) => Reading::Failed(format!("opening {}{path}: {}", self.label, words(e))),
@@ -80,7 +88,19 @@ impl Tree {
         matches!(self.source, Source::Folder { real: true, .. })
     }
 
+    /// Files, folders and links that were opened, and other questions that were counted.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Counts questions that were asked in another way, such as by netlink.
+    pub(crate) fn count(&self, questions: u64) {
+        self.reads.fetch_add(questions, Ordering::Relaxed);
+    }
+
+    /// One question was asked: it is counted and, for a capture, kept.
     fn record(&self, path: &str, record: impl FnOnce(&Recorder, &str)) {
+        self.count(1);
         if let Some(recorder) = &self.recorder {
             record(recorder, &format!("{}{path}", self.label));
         }

@@ -7,10 +7,11 @@ use crate::config_check;
 use crate::failure::{Failure, code};
 use crate::output::print;
 use rdmascope_checks::{Look, Past, Policy};
+use rdmascope_config::Config;
 use rdmascope_host::{Host, Sight, ask_verbs, sight};
 use rdmascope_model::{Finding, KernelLog, Mono, Reading, Snapshot, Status, in_one_line};
 use std::cmp::Reverse;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Runs it.
@@ -63,10 +64,33 @@ fn exit_code(style: Option<ExitStyle>, worst: Status) -> u8 {
 
 /// What is expected of the machine.
 fn policy(flags: &CheckFlags) -> Result<Policy, Failure> {
-    if let Some(file) = &flags.config {
-        config_check::load(file).map_err(|failure| failure.with(code::CHECK_UNKNOWN))?;
+    let config = match &flags.config {
+        Some(file) => config_check::load(file).map_err(|failure| failure.with(code::CHECK_UNKNOWN))?,
+        None => Config::default(),
+    };
+    let mut policy = Policy { in_container: flags.in_container, ..config.policy };
+    if !flags.devices.is_empty() {
+        policy.devices.clone_from(&flags.devices);
     }
-    Ok(Policy { devices: flags.devices.clone(), in_container: flags.in_container, ..Policy::default() })
+    if let Some(folder) = &config.agent.log_rules {
+        policy.rules = rdmascope_agent::rules(folder)
+            .map_err(|error| Failure::new(code::CHECK_UNKNOWN, in_one_line(&error)))?;
+    }
+    Ok(policy)
+}
+
+/// `rdmascope config manifest`: this machine, or one in a folder, as it is now.
+pub(crate) fn manifest(root: Option<PathBuf>) -> Result<u8, Failure> {
+    let host = Host::new(root.unwrap_or_else(|| "/".into()))
+        .map_err(|error| Failure::new(code::FAILED, in_one_line(&error)))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(code::FAILED, format!("the program cannot be set up: {error}")))?;
+    let snapshot = runtime.block_on(host.snapshot(ask_verbs()));
+    runtime.shutdown_background();
+    print(&rdmascope_config::pinned(&snapshot))?;
+    Ok(0)
 }
 
 fn host(flags: &CheckFlags) -> Result<Host, Failure> {

@@ -8,12 +8,12 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FindingList {
     /// What is not fine, on any node and between nodes.
-    pub findings: Vec<FindingView>,
+    pub findings: Vec<NodeFinding>,
 }
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct FindingView {
+pub struct NodeFinding {
     /// Node; empty where it is about the cluster.
     pub node: String,
     /// Stable id; `rdmascope explain ID` says more.
@@ -93,7 +93,7 @@ pub struct NodeDetail {
     /// The node in short.
     pub node: NodeView,
     /// Its findings that are not fine.
-    pub findings: Vec<FindingView>,
+    pub findings: Vec<NodeFinding>,
     /// Findings of it that the agent had no room to send.
     pub findings_left_out: u64,
     /// What it said of its settings and versions.

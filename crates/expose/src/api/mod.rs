@@ -19,7 +19,7 @@ pub use cluster::{
 };
 pub use health::{
     AcknowledgeAnswer, AcknowledgeRequest, AcknowledgementView, EventList, EventView, FactView, FindingList,
-    FindingView, MaintenanceList, MaintenanceRequest, MaintenanceView, NodeDetail, RemoveRequest,
+    MaintenanceList, MaintenanceRequest, MaintenanceView, NodeDetail, NodeFinding, RemoveRequest,
 };
 pub use matrix::{
     DecodeError, DecodedMatrix, Matrix, MatrixCause, MatrixCell, MatrixHead, MatrixView, STATE_SELF,

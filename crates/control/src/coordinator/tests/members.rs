@@ -8,7 +8,7 @@ fn a_good_hello_is_welcomed_with_epoch_and_pause_flags() {
     bench.c.set_pause(None, |flags| flags.bandwidth = true, bench.now).unwrap();
     bench.hello(3, "n", "m");
     let to = ConnectionId(3);
-    let welcome = ToAgent::Welcome { protocol: 2, epoch: 7, heartbeat: Duration::from_secs(5) };
+    let welcome = ToAgent::Welcome { protocol: PROTOCOL_MAX, epoch: 7, heartbeat: Duration::from_secs(5) };
     let flags = PauseFlags { all: false, bandwidth: true };
     let actions = bench.take();
     assert_eq!(actions[..2], [Action::Send(to, welcome), Action::Send(to, ToAgent::Pause(flags))]);
