@@ -10,6 +10,7 @@ pub mod counters;
 mod explain;
 mod finding;
 pub mod limits;
+pub mod log;
 pub mod manifest;
 mod past;
 mod policy;
@@ -49,6 +50,7 @@ pub fn exit_code(status: Status) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdmascope_model::{KernelLog, Reading};
     use std::collections::BTreeSet;
 
     #[test]
@@ -64,7 +66,8 @@ mod tests {
     fn every_check_uses_its_own_id() {
         let machine = rdmascope_fixtures::snapshot::roce(2);
         for check in ALL {
-            let findings = (check.judge)(&Look::first(&machine, &Policy::default()));
+            let log = Reading::Value(KernelLog::default());
+            let findings = (check.judge)(&Look { log: &log, ..Look::first(&machine, &Policy::default()) });
             assert!(!findings.is_empty(), "{} says nothing of a healthy machine", check.id);
             assert!(findings.iter().all(|f| f.id == check.id), "{}", check.id);
         }

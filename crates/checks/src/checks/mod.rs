@@ -2,6 +2,7 @@
 
 mod device;
 mod gid;
+mod log;
 mod mtu;
 mod netdev;
 mod port;
@@ -18,4 +19,6 @@ pub const ALL: &[Check] = &[
     gid::usable::CHECK,
     mtu::netdev::CHECK,
     mtu::rdma::CHECK,
+    log::events::CHECK,
+    log::lost::CHECK,
 ];
