@@ -18,7 +18,7 @@ mod policy;
 pub use addressing::{NoGid, is_iwarp, usable_gid};
 pub use check::{Check, Look, Settles};
 pub use checks::ALL;
-pub use explain::page;
+pub use explain::{page, rule_page};
 pub use past::{Past, Rise, Source};
 pub use policy::Policy;
 
