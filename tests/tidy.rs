@@ -23,7 +23,8 @@ const MAY_SPAWN: &[(&str, &str)] = &[
     ("crates/coordinator/src/store.rs", "the one writer of the history: the disk may be slow"),
     ("crates/coordinator/src/snapshot.rs", "the disk may be slow, and the one thread must not be"),
     ("crates/host/src/nic.rs", "drivers may block in the kernel: one thread for each network device"),
-    ("crates/host/src/rtnl.rs", "a netlink connection is a task of its own by rtnetlink's design"),
+    ("crates/host/src/rtnl/events.rs", "a netlink connection is a task of its own by rtnetlink's design"),
+    ("crates/host/src/rtnl/mod.rs", "a netlink connection is a task of its own by rtnetlink's design"),
     (
         "crates/host/src/snapshot.rs",
         "one thread for each device: one that hangs in the kernel costs only itself",
