@@ -2,6 +2,8 @@
 
 #[path = "cli/bad_input.rs"]
 mod bad_input;
+#[path = "cli/captures.rs"]
+mod captures;
 #[path = "cli/commands.rs"]
 mod commands;
 #[path = "cli/harness.rs"]

@@ -20,6 +20,7 @@ const MAY_SPAWN: &[(&str, &str)] = &[
     ("crates/agent/src/main_loop.rs", "the agent's tasks, started in one place under the diagram of lib.rs"),
     ("crates/coordinator/src/lib.rs", "the coordinator's tasks, started in one place"),
     ("crates/coordinator/src/snapshot.rs", "the disk may be slow, and the one thread must not be"),
+    ("crates/host/src/nic.rs", "drivers may block in the kernel: one thread for each network device"),
     ("crates/host/src/rtnl.rs", "a netlink connection is a task of its own by rtnetlink's design"),
     (
         "crates/host/src/snapshot.rs",

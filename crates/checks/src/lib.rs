@@ -7,6 +7,7 @@ mod addressing;
 mod check;
 mod checks;
 pub mod counters;
+mod explain;
 mod finding;
 pub mod limits;
 pub mod manifest;
@@ -16,6 +17,7 @@ mod policy;
 pub use addressing::{NoGid, is_iwarp, usable_gid};
 pub use check::{Check, Look, Settles};
 pub use checks::ALL;
+pub use explain::page;
 pub use past::{Past, Rise, Source};
 pub use policy::Policy;
 

@@ -1,5 +1,6 @@
 //! The command line: every command and flag with the words of its help.
 
+use crate::check_arguments::{CaptureFlags, CheckFlags, ExplainFlags};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_config::HostPort;
 use rdmascope_expose::api::MetricChoice;
@@ -45,6 +46,8 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Check(CheckFlags),
+    Explain(ExplainFlags),
+    Capture(CaptureFlags),
     Coordinator(CoordinatorFlags),
     Agent(AgentFlags),
     Matrix(MatrixFlags),
@@ -93,30 +96,6 @@ pub(crate) struct CoordinatorAt {
     /// File with the coordinator's token; only calls that change something need it
     #[arg(long, value_name = "FILE", env = "RDMASCOPE_TOKEN_FILE")]
     pub(crate) token_file: Option<PathBuf>,
-}
-
-/// Judge this machine's RDMA devices, ports, addresses and MTUs
-///
-/// Needs no coordinator and no agent; reads what the kernel knows and changes nothing. The worst comes first,
-/// with the probable cause and the next step.
-///
-/// Exit code: 0 ok, 1 warn, 2 fail, 3 could not judge (or wrong usage).
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  rdmascope check                        every RDMA device
-  rdmascope check --device mlx5_0        this one; it must be there
-  rdmascope check --root /tmp/captured   a captured machine instead")]
-pub(crate) struct CheckFlags {
-    /// Judge the machine whose files are below this folder
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) root: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// RDMA device to judge, such as mlx5_0; may be given more than once [default: all]
-    #[arg(long = "device", value_name = "DEVICE")]
-    pub(crate) devices: Vec<String>,
 }
 
 /// Show the matrix of latency or bandwidth

@@ -34,6 +34,17 @@ impl Failure {
         self
     }
 
+    /// The same failure with another exit code.
+    pub(crate) fn with(mut self, code: u8) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// What failed and why.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Prints it, once, to standard error.
     pub(crate) fn tell(&self) {
         let mut text = format!("rdmascope: {}\n", self.text);

@@ -1,10 +1,13 @@
 //! The one binary: arguments, rendering, exit codes.
 
 mod arguments;
+mod capture;
 mod check;
+mod check_arguments;
 mod client;
 mod config_check;
 mod daemons;
+mod explain;
 mod failure;
 mod figures;
 mod logs;
@@ -29,6 +32,8 @@ fn main() -> ExitCode {
     };
     let done = match &arguments.command {
         Command::Check(flags) => check::run(flags),
+        Command::Explain(flags) => explain::run(flags),
+        Command::Capture(flags) => capture::run(flags),
         Command::Coordinator(flags) => daemons::coordinator(flags),
         Command::Agent(flags) => daemons::agent(flags),
         Command::Matrix(flags) => matrix::run(flags),

@@ -5,7 +5,8 @@ use crate::tree::Tree;
 use rdmascope_model::{Address, Netdev, Reading};
 use std::collections::BTreeMap;
 
-const CLASS: &str = "sys/class/net";
+/// Where the kernel lists network devices.
+pub(crate) const CLASS: &str = "sys/class/net";
 
 /// `IFF_UP` (`include/uapi/linux/if.h`).
 const IFF_UP: u32 = 1;

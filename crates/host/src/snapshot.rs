@@ -1,9 +1,10 @@
 //! One look at the whole machine: every device in a thread of its own, so that one that hangs in the kernel costs only itself.
 
+use crate::nic::Modules;
 use crate::rdma::{self, PortMtu};
 use crate::tree::Tree;
 use crate::{Clock, netdev, parse, rtnl};
-use rdmascope_model::{Device, Netdev, PortState, Reading, Routing, Snapshot, System};
+use rdmascope_model::{Device, Netdev, PortState, Reading, Routing, Snapshot, System, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,14 +31,15 @@ pub enum HostError {
     Netlink(#[source] std::io::Error),
 }
 
-/// A machine that can be read: the one we run on (root `/`), or a capture of one in a folder.
+/// A machine that can be read: the one we run on (root `/`), or a capture of one, in a folder or in an archive.
 #[derive(Clone, Debug)]
 pub struct Host {
     tree: Arc<Tree>,
     /// Devices that are looked at; empty: all.
     only: Arc<[String]>,
     /// Devices whose reading has begun and not come back.
-    reading: Arc<Mutex<BTreeSet<String>>>,
+    pub(crate) reading: Arc<Mutex<BTreeSet<String>>>,
+    pub(crate) modules: Arc<Modules>,
 }
 
 impl Host {
@@ -47,7 +49,11 @@ impl Host {
     /// When `root` is not a folder that can be opened.
     pub fn new(root: PathBuf) -> Result<Self, HostError> {
         let tree = Tree::open(&root).map_err(|source| HostError::Root { root, source })?;
-        Ok(Self { tree: Arc::new(tree), only: Arc::default(), reading: Arc::default() })
+        Ok(Self::of(tree))
+    }
+
+    pub(crate) fn of(tree: Tree) -> Self {
+        Self { tree: Arc::new(tree), only: Arc::default(), reading: Arc::default(), modules: Arc::default() }
     }
 
     /// The machine that we run on.
@@ -101,7 +107,7 @@ impl Host {
     /// the kernel lets it go, and until then the device is not read again. A program that ends meanwhile must use
     /// `Runtime::shutdown_background` or `std::process::exit`.
     pub async fn snapshot(&self, mtu_of: impl Fn(&str, u8) -> PortMtu + Send + Sync + 'static) -> Snapshot {
-        let taken_at = Clock::new().now().wall;
+        let taken_at = self.taken_at();
         let mtu_of: Arc<MtuOf> = Arc::new(mtu_of);
         let devices = match rdma::device_names(&self.tree) {
             Reading::Value(names) => {
@@ -121,15 +127,26 @@ impl Host {
             Reading::Absent => Reading::Absent,
             Reading::Failed(why) => Reading::Failed(why),
         };
+        let mut netdevs = self.netdevs().await;
+        self.add_details(&devices, &mut netdevs).await;
         Snapshot {
             taken_at,
             devices,
-            netdevs: self.netdevs().await,
+            netdevs,
             routing: Routing::unread(rdma::NOT_YET),
             pci: Reading::failed(rdma::NOT_YET),
             system: System::unread(rdma::NOT_YET),
             workloads: Reading::failed(rdma::NOT_YET),
         }
+    }
+
+    /// Now; of a capture, when it was made, where it says so.
+    fn taken_at(&self) -> Wall {
+        let now = Clock::new().now().wall;
+        if self.is_real() {
+            return now;
+        }
+        self.tree.parsed("rdmascope/taken_at", parse::number).value().map_or(now, |at| Wall(*at))
     }
 
     /// Starts the reading of one device, unless an earlier one is still stuck.

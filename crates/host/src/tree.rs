@@ -1,13 +1,17 @@
-//! Opens, reads and lists files below one root folder, so that a captured machine is read exactly like the one we run on.
+//! Opens, reads and lists files below one root, so that a captured machine (a folder, or an archive in memory) is read exactly like
+//! the one we run on.
 //!
 //! Below any root but `/`, every path and every symbolic link is resolved inside that root (`openat2(2)`, `RESOLVE_IN_ROOT`):
 //! a link in a capture can never lead to the files of the machine that judges it.
 
+use crate::archive::{Archive, Entry};
+use crate::recorder::Recorder;
 use rdmascope_model::Reading;
 use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Largest file that is read: a sysfs attribute fills at most one page of memory (`Documentation/filesystems/sysfs.rst`).
 const FILE_BYTES_MAX: usize = 4096;
@@ -15,51 +19,91 @@ const FILE_BYTES_MAX: usize = 4096;
 /// Most entries of one folder that are looked at; the longest real one is a GID table, 256 slots.
 const ENTRIES_MAX: usize = 8192;
 
+/// Stands for "it exists, and whoever made the capture did not read it"; no file system gives this error.
+const NOT_CAPTURED: Errno = Errno::NOMEDIUM;
+
 /// A root folder, or one below it that many files are read from: the kernel then walks the long path once.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    root: OwnedFd,
-    real: bool,
+    source: Source,
     /// Its path below the root, with a slash at the end, for messages.
     label: String,
+    /// Keeps everything that is read, for a capture.
+    recorder: Option<Arc<Recorder>>,
+}
+
+/// Where the files are.
+#[derive(Debug)]
+enum Source {
+    /// On disk; `real`: this is the machine that we run on.
+    Folder { root: OwnedFd, real: bool },
+    /// In memory, from the folder `at` on.
+    Archive { archive: Arc<Archive>, at: String },
 }
 
 impl Tree {
     /// Opens the root folder; the error is what `open(2)` said.
     pub(crate) fn open(root: &Path) -> std::io::Result<Self> {
         let fd = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self { root: fd, real: root == Path::new("/"), label: String::new() })
+        Ok(Self::of(Source::Folder { root: fd, real: root == Path::new("/") }))
+    }
+
+    /// The files of an archive.
+    pub(crate) fn in_memory(archive: Archive) -> Self {
+        Self::of(Source::Archive { archive: Arc::new(archive), at: String::new() })
+    }
+
+    fn of(source: Source) -> Self {
+        Self { source, label: String::new(), recorder: None }
+    }
+
+    /// The same files; all that is read from now on is recorded.
+    pub(crate) fn recorded(mut self, recorder: Arc<Recorder>) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
+    /// What was read, where that is kept.
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_deref()
     }
 
     /// A folder below; `Absent` when it is not there.
     pub(crate) fn folder(&self, path: &str) -> Reading<Self> {
-        match self.open_at(path, OFlags::PATH | OFlags::DIRECTORY) {
-            Ok(root) => {
-                Reading::Value(Self { root, real: self.real, label: format!("{}{path}/", self.label) })
+        match self.source.folder(path) {
+            Ok(source) => {
+                self.record(path, |recorder, path| recorder.exists(path));
+                let label = format!("{}{path}/", self.label);
+                Reading::Value(Self { source, label, recorder: self.recorder.clone() })
             }
             Err(Errno::NOENT) => Reading::Absent,
             Err(e) => Reading::Failed(format!("opening {}{path}: {}", self.label, words(e))),
         }
     }
 
-    /// Whether this is the machine that we run on.
-    pub(crate) fn is_real(&self) -> bool {
-        self.real
+    /// What was read some seconds earlier, where a capture holds it below `folder`: a root of its own.
+    pub(crate) fn root_below(&self, folder: &str) -> Option<Self> {
+        match &self.source {
+            Source::Folder { .. } => Some(Self::of(self.source.folder(folder).ok()?)),
+            Source::Archive { archive, .. } => archive.below(folder).map(Self::in_memory),
+        }
     }
 
-    fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let flags = flags | OFlags::CLOEXEC;
-        if self.real {
-            // Container runtimes of old refuse openat2(2), and there is nothing to stay inside of here.
-            return openat(&self.root, path, flags, Mode::empty());
+    /// Whether this is the machine that we run on.
+    pub(crate) fn is_real(&self) -> bool {
+        matches!(self.source, Source::Folder { real: true, .. })
+    }
+
+    fn record(&self, path: &str, record: impl FnOnce(&Recorder, &str)) {
+        if let Some(recorder) = &self.recorder {
+            record(recorder, &format!("{}{path}", self.label));
         }
-        openat2(&self.root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
     }
 
     /// The text of a file, without the white space around it. An empty file is `Absent`: drivers leave attributes empty that
     /// they have nothing to say for.
     pub(crate) fn text(&self, path: &str) -> Reading<String> {
-        let bytes = match self.bytes(path) {
+        let bytes = match self.bytes(path, FILE_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(Errno::NOENT | Errno::NOTDIR) => return Reading::Absent,
             Err(e) => return Reading::Failed(format!("reading {}{path}: {}", self.label, words(e))),
@@ -89,62 +133,141 @@ impl Tree {
         }
     }
 
-    fn bytes(&self, path: &str) -> Result<Vec<u8>, Errno> {
-        // Without O_NONBLOCK a named pipe in a hand-made folder would hold the reader for ever.
-        let fd = self.open_at(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-        let mut bytes = vec![0; FILE_BYTES_MAX + 1];
-        // One call gets all of it: a sysfs attribute is printed at once, and the room is larger than any.
-        let length = rustix::io::retry_on_intr(|| rustix::io::read(&fd, &mut bytes))?;
-        bytes.truncate(length);
-        Ok(bytes)
+    /// The bytes of a file; one more than `most` when it has more.
+    fn bytes(&self, path: &str, most: usize) -> Result<Vec<u8>, Errno> {
+        let read = self.source.bytes(path, most);
+        self.record(path, |recorder, path| recorder.file(path, &read));
+        read
+    }
+
+    /// The first `most` bytes of a file as they are.
+    pub(crate) fn binary(&self, path: &str, most: usize) -> Reading<Vec<u8>> {
+        match self.bytes(path, most) {
+            Ok(mut bytes) => {
+                bytes.truncate(most);
+                Reading::Value(bytes)
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => Reading::Absent,
+            Err(e) => Reading::Failed(format!("reading {}{path}: {}", self.label, words(e))),
+        }
+    }
+
+    /// The text of the first `most` bytes of a file that may be longer than a sysfs attribute, as in procfs. An empty file is an
+    /// empty text: a list may have no lines.
+    pub(crate) fn beginning(&self, path: &str, most: usize) -> Reading<String> {
+        self.binary(path, most).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Names in a folder, sorted, numbers by their value; `Absent` when there is no such folder.
     pub(crate) fn list(&self, path: &str) -> Reading<Vec<String>> {
-        let failed = |e: Errno| Reading::Failed(format!("listing {}{path}: {}", self.label, words(e)));
-        let fd = match self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT) => return Reading::Absent,
-            Err(e) => return failed(e),
-        };
-        let entries = match Dir::read_from(&fd) {
-            Ok(entries) => entries,
-            Err(e) => return failed(e),
-        };
-        let mut names = Vec::new();
-        for entry in entries.take(ENTRIES_MAX) {
-            match entry {
-                Ok(entry) => match entry.file_name().to_str() {
-                    Ok("." | "..") => {}
-                    Ok(name) => names.push(name.to_owned()),
-                    Err(_) => {
-                        return Reading::Failed(format!(
-                            "listing {}{path}: a name in it is not text",
-                            self.label
-                        ));
-                    }
-                },
-                Err(e) => return failed(e),
+        let names = self.source.names(path);
+        self.record(path, |recorder, path| recorder.listing(path, &names));
+        match names {
+            Ok(mut names) => {
+                names.sort_by_key(|name| (name.parse::<u32>().unwrap_or(u32::MAX), name.clone()));
+                Reading::Value(names)
             }
+            Err(Errno::NOENT) => Reading::Absent,
+            Err(Errno::ILSEQ) => {
+                Reading::Failed(format!("listing {}{path}: a name in it is not text", self.label))
+            }
+            Err(e) => Reading::Failed(format!("listing {}{path}: {}", self.label, words(e))),
         }
-        names.sort_by_key(|name| (name.parse::<u32>().unwrap_or(u32::MAX), name.clone()));
-        Reading::Value(names)
     }
 
     /// Where a path ends after all symbolic links, as the kernel names it; the root's own path is in front of it.
     pub(crate) fn resolved(&self, path: &str) -> Reading<PathBuf> {
-        let failed = |e: Errno| Reading::Failed(format!("following {path}: {}", words(e)));
-        let fd = match self.open_at(path, OFlags::PATH) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT) => return Reading::Absent,
-            Err(e) => return failed(e),
-        };
-        match rustix::fs::readlinkat(CWD, format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new()) {
-            Ok(target) => {
-                use std::os::unix::ffi::OsStringExt as _;
-                Reading::Value(PathBuf::from(std::ffi::OsString::from_vec(target.into_bytes())))
+        self.record(path, |recorder, path| recorder.exists(path));
+        match self.source.resolved(path) {
+            Ok(target) => Reading::Value(target),
+            Err(Errno::NOENT) => Reading::Absent,
+            Err(e) => Reading::Failed(format!("following {path}: {}", words(e))),
+        }
+    }
+}
+
+impl Source {
+    fn open(root: &OwnedFd, real: bool, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CLOEXEC;
+        if real {
+            // Container runtimes of old refuse openat2(2), and there is nothing to stay inside of here.
+            return openat(root, path, flags, Mode::empty());
+        }
+        openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
+    }
+
+    fn folder(&self, path: &str) -> Result<Self, Errno> {
+        match self {
+            Self::Folder { root, real } => {
+                let root = Self::open(root, *real, path, OFlags::PATH | OFlags::DIRECTORY)?;
+                Ok(Self::Folder { root, real: *real })
             }
-            Err(e) => failed(e),
+            Self::Archive { archive, at } => {
+                let at = archive.find(at, path)?;
+                match archive.get(&at) {
+                    None | Some(Entry::Folder) => Ok(Self::Archive { archive: Arc::clone(archive), at }),
+                    Some(Entry::Error(e)) => Err(*e),
+                    Some(_) => Err(Errno::NOTDIR),
+                }
+            }
+        }
+    }
+
+    fn bytes(&self, path: &str, most: usize) -> Result<Vec<u8>, Errno> {
+        match self {
+            Self::Folder { root, real } => {
+                // Without O_NONBLOCK a named pipe in a hand-made folder would hold the reader for ever.
+                let fd = Self::open(root, *real, path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+                let mut bytes = vec![0; most + 1];
+                let mut length = 0;
+                // One call gets all of a sysfs attribute, which is printed at once; only a longer file of procfs takes more.
+                loop {
+                    let read = rustix::io::retry_on_intr(|| rustix::io::read(&fd, &mut bytes[length..]))?;
+                    length += read;
+                    if read == 0 || most <= FILE_BYTES_MAX || length > most {
+                        break;
+                    }
+                }
+                bytes.truncate(length);
+                Ok(bytes)
+            }
+            Self::Archive { archive, at } => match archive.get(&archive.find(at, path)?) {
+                Some(Entry::File(bytes)) => Ok(bytes.iter().take(most + 1).copied().collect()),
+                Some(Entry::Error(e)) => Err(*e),
+                Some(Entry::Unread) => Err(NOT_CAPTURED),
+                Some(Entry::Folder | Entry::Link(_)) | None => Err(Errno::ISDIR),
+            },
+        }
+    }
+
+    /// Names in a folder, in no order; `ILSEQ` when one of them is not text.
+    fn names(&self, path: &str) -> Result<Vec<String>, Errno> {
+        let (root, real) = match self {
+            Self::Folder { root, real } => (root, *real),
+            Self::Archive { archive, at } => return archive.names(&archive.find(at, path)?),
+        };
+        let fd = Self::open(root, real, path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&fd)?.take(ENTRIES_MAX) {
+            match entry?.file_name().to_str() {
+                Ok("." | "..") => {}
+                Ok(name) => names.push(name.to_owned()),
+                Err(_) => return Err(Errno::ILSEQ),
+            }
+        }
+        Ok(names)
+    }
+
+    fn resolved(&self, path: &str) -> Result<PathBuf, Errno> {
+        match self {
+            Self::Folder { root, real } => {
+                use std::os::unix::ffi::OsStringExt as _;
+                let fd = Self::open(root, *real, path, OFlags::PATH)?;
+                let own = format!("/proc/self/fd/{}", fd.as_raw_fd());
+                let target = rustix::fs::readlinkat(CWD, own, Vec::new())?;
+                Ok(PathBuf::from(std::ffi::OsString::from_vec(target.into_bytes())))
+            }
+            Self::Archive { archive, at } => archive.resolved(at, path).map(PathBuf::from),
         }
     }
 }
@@ -155,6 +278,7 @@ fn words(e: Errno) -> String {
         Errno::INVAL => {
             "the driver answers EINVAL (not supported on this port, or not in its present state)".to_owned()
         }
+        NOT_CAPTURED => "it is not part of this capture".to_owned(),
         Errno::ACCESS | Errno::PERM => format!("{}: permission denied; run as root", std::io::Error::from(e)),
         _ => std::io::Error::from(e).to_string(),
     }

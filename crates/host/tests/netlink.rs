@@ -174,3 +174,30 @@ fn a_flood_of_changes_is_said_to_have_been_lost() {
         event(&mut events, |e| *e == LinkEvent::LinkChanged("va".to_owned())).await;
     });
 }
+
+#[test]
+fn drivers_tell_their_statistics() {
+    if !in_namespace("drivers_tell_their_statistics") {
+        return;
+    }
+    run(async {
+        ip("link add va type veth peer name vb");
+        let socket = rdmascope_sys::StatisticsSocket::open().expect("a socket can be made");
+        let all = socket.read("va").expect("the driver answers");
+        // `ethtool_stats_keys` in `drivers/net/veth.c`: the first is the index of the other end.
+        let index = u64::from(*netdev("vb").await.index.value().unwrap());
+        assert_eq!(all[0], ("peer_ifindex".to_owned(), index));
+        let drops = all.iter().find(|(name, _)| name == "rx_queue_0_drops");
+        assert_eq!(drops, Some(&("rx_queue_0_drops".to_owned(), 0)), "{all:?}");
+        // None of them is in the counter catalogue, and that is no failure; a device that is gone is one.
+        let host = Host::here().expect("/ can be opened");
+        let seen = host.statistics(&["va".to_owned(), "lo".to_owned(), "vx".to_owned()]).await;
+        assert_eq!(seen["va"], Reading::Value(std::collections::BTreeMap::new()));
+        assert_eq!(seen["lo"], Reading::Absent);
+        assert!(matches!(&seen["vx"], Reading::Failed(why) if why.contains("No such device")), "{seen:?}");
+        // A snapshot asks none of it of a made device that no RDMA port has.
+        let snapshot = host.snapshot(|_, _| rdmascope_host::PortMtu::failed("")).await;
+        let va = &snapshot.netdevs.value().expect("rtnetlink answers")["va"];
+        assert_eq!((&va.statistics, &va.ethtool.speed_mbps), (&Reading::Absent, &Reading::Absent));
+    });
+}

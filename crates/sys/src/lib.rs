@@ -13,7 +13,7 @@
 //!   checked here.
 //!
 //! Reading order: `dl` (the library), `device`, `context`, `port`, `gid`, `pd_mr`, `cq`, `qp`, `post`, `ah`,
-//! `event`.
+//! `event`. Apart from them stands `ethtool` (the statistics of a network device).
 #![expect(unsafe_code, reason = "this crate exists to hold the unsafe code; each block says why it is sound")]
 
 mod ah;
@@ -22,6 +22,7 @@ mod cq;
 mod device;
 mod dl;
 mod error;
+mod ethtool;
 mod event;
 mod gid;
 mod pd_mr;
@@ -37,6 +38,7 @@ pub use cq::{Completion, CompletionChannel, CompletionQueue};
 pub use device::Device;
 pub use dl::{DEFAULT_LIBRARY, Verbs};
 pub use error::{LoadError, QueuePairState, Verb, VerbError, failed_releases};
+pub use ethtool::StatisticsSocket;
 pub use event::{AsyncEvent, EventKind};
 pub use gid::{GidEntry, GidKind};
 pub use pd_mr::{Access, MemoryRegion, ProtectionDomain};

@@ -2,6 +2,7 @@
 //!
 //! Units stand in the field names. Times are RFC 3339 in UTC. What is not known is `null`, never 0 and never left out.
 
+mod check;
 mod cluster;
 mod matrix;
 mod openapi;
@@ -9,6 +10,7 @@ mod pair;
 mod problem;
 mod run;
 
+pub use check::{BlindSpot, CheckReport, FindingView, Severity};
 pub use cluster::{
     EndpointList, EndpointView, HealthView, NodeList, NodePause, NodeView, PauseLevel, PauseRequest,
     PauseView, ReadyView, StatusView, UnusableView,

@@ -1,0 +1,57 @@
+//! `rdmascope explain`: what a finding means, where it comes from, and what to do.
+
+use crate::check_arguments::ExplainFlags;
+use crate::failure::{Failure, code};
+use crate::output::{plain, print};
+
+/// Names that are offered for one that does not exist.
+const OFFERED: usize = 3;
+
+/// Runs it.
+pub(crate) fn run(flags: &ExplainFlags) -> Result<u8, Failure> {
+    let Some(check) = rdmascope_checks::ALL.iter().find(|check| check.id == flags.id) else {
+        let text = format!("there is no check '{}'", plain(&flags.id));
+        return Err(
+            Failure::new(code::USAGE, text).then(format!("did you mean {}?", nearest(&flags.id).join(", ")))
+        );
+    };
+    print(&rdmascope_checks::page(check))?;
+    Ok(0)
+}
+
+/// The ids that are most alike, the most alike first.
+fn nearest(id: &str) -> Vec<&'static str> {
+    let mut ids: Vec<&str> = rdmascope_checks::ALL.iter().map(|check| check.id).collect();
+    ids.sort_by_key(|known| distance(id, known));
+    ids.truncate(OFFERED);
+    ids
+}
+
+/// Letters that must be added, taken away or replaced to make one word of the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    // The words of a command line are short; a longer one is like nothing.
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().collect());
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for (row, left) in a.iter().enumerate() {
+        let mut diagonal = row;
+        above[0] = row + 1;
+        for (column, right) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(left != right);
+            diagonal = above[column + 1];
+            above[column + 1] = replaced.min(diagonal + 1).min(above[column] + 1);
+        }
+    }
+    above[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_id_finds_its_check() {
+        assert_eq!((distance("", "abc"), distance("kitten", "sitting"), distance("same", "same")), (3, 3, 0));
+        assert_eq!(nearest("port-sate")[0], "port-state");
+        assert_eq!(nearest("netdev_mtu")[0], "netdev-mtu");
+    }
+}
