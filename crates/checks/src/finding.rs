@@ -1,20 +1,17 @@
 //! Shared small parts of the checks: walking over ports, and making findings.
 
 use crate::Policy;
+use crate::duty::{Duty, links};
 use rdmascope_model::{Device, Finding, LinkLayer, Netdev, Port, PortState, Reading, Snapshot, Status};
 
-/// Every judged port with its device.
+/// Every port that is judged as one that carries RDMA traffic, with its device.
 pub(crate) fn ports<'a>(
     snapshot: &'a Snapshot,
     policy: &'a Policy,
 ) -> impl Iterator<Item = (&'a Device, &'a Port)> {
-    snapshot
-        .devices
-        .value()
-        .into_iter()
-        .flatten()
-        .filter(|device| policy.judges(device))
-        .flat_map(|device| device.ports.iter().map(move |port| (device, port)))
+    links(snapshot, policy)
+        .filter(|(_, _, duty)| *duty == Duty::Traffic)
+        .map(|(device, port, _)| (device, port))
 }
 
 /// `mlx5_0/1`.

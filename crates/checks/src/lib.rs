@@ -8,9 +8,11 @@ mod check;
 mod checks;
 pub mod counters;
 mod explain;
+mod duty;
 mod finding;
 pub mod limits;
 pub mod manifest;
+mod motion;
 mod past;
 mod policy;
 
@@ -18,7 +20,7 @@ pub use addressing::{NoGid, is_iwarp, usable_gid};
 pub use check::{Check, Look, Settles};
 pub use checks::ALL;
 pub use explain::page;
-pub use past::{Past, Rise, Source};
+pub use past::{Change, GidMove, Past, Rise, Source};
 pub use policy::Policy;
 
 use rdmascope_model::{Finding, Status};
@@ -49,6 +51,8 @@ pub fn exit_code(status: Status) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdmascope_fixtures::snapshot::{infiniband, roce, workload};
+    use rdmascope_model::{Function, Reading, Snapshot};
     use std::collections::BTreeSet;
 
     #[test]
@@ -62,17 +66,41 @@ mod tests {
 
     #[test]
     fn every_check_uses_its_own_id() {
-        let machine = rdmascope_fixtures::snapshot::roce(2);
+        let policy = Policy::default();
+        let machines = healthy();
         for check in ALL {
-            let findings = (check.judge)(&Look::first(&machine, &Policy::default()));
+            let findings: Vec<Finding> =
+                machines.iter().flat_map(|machine| (check.judge)(&Look::first(machine, &policy))).collect();
             assert!(!findings.is_empty(), "{} says nothing of a healthy machine", check.id);
             assert!(findings.iter().all(|f| f.id == check.id), "{}", check.id);
         }
     }
 
     #[test]
+    fn healthy_machines_are_quiet_and_each_subject_is_judged_once_by_a_check() {
+        let policy = Policy::default();
+        for machine in healthy() {
+            let mut seen = BTreeSet::new();
+            for finding in run(&Look::first(&machine, &policy)) {
+                assert_eq!(finding.status, Status::Ok, "{finding:?}");
+                assert!(seen.insert((finding.id.clone(), finding.subject.clone())), "{finding:?}");
+            }
+        }
+    }
+
+    /// RoCE, InfiniBand with a virtual function, and RoCE with a job that chooses its GID.
+    fn healthy() -> [Snapshot; 3] {
+        let mut fabric = infiniband(2);
+        let Reading::Value(devices) = &mut fabric.devices else { panic!("no devices") };
+        devices[1].function = Reading::Value(Function::Virtual { of: Reading::Value("0000:3b:00.0".into()) });
+        let mut job = roce(2);
+        job.workloads = Reading::Value(vec![workload(&[("NCCL_IB_GID_INDEX", "3")])]);
+        [roce(2), fabric, job]
+    }
+
+    #[test]
     fn fail_is_worst_and_silence_is_not_health() {
-        let machine = rdmascope_fixtures::snapshot::roce(1);
+        let machine = roce(1);
         let mut findings = run(&Look::first(&machine, &Policy::default()));
         assert_eq!(exit_code(worst(&findings)), 0);
         findings[0].status = Status::Warn;

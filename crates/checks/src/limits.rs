@@ -105,6 +105,14 @@ pub const LOG_WINDOW_SECONDS: Limit = Limit::new(
     "Kernel-log lines older than that are history, not findings.",
 );
 /// See its reason.
+pub const RECENT_CHANGE_SECONDS: Limit = Limit::new(
+    "Settling and flapping",
+    "recent_change_seconds",
+    3600.0,
+    "seconds",
+    "A change that breaks running jobs once (a GID in another slot, another subnet manager) is a finding for so long, then history.",
+);
+/// See its reason.
 pub const SYMBOL_ERRORS_WARN_PER_SECOND: Limit = Limit::new(
     "Errors of a port (InfiniBand counters)",
     "symbol_errors_warn_per_second",
@@ -143,6 +151,22 @@ pub const TRANSMIT_DISCARDS_WARN_PER_SECOND: Limit = Limit::new(
     100.0,
     "packets/s",
     "Packets discarded on sending that warn (NVSentinel).",
+);
+/// See its reason.
+pub const MANAGEMENT_DROPS_WARN_PER_HOUR: Limit = Limit::new(
+    "Errors of a port (InfiniBand counters)",
+    "management_drops_warn_per_hour",
+    100.0,
+    "packets/h",
+    "Management packets dropped for want of a buffer (VL15_dropped): single ones come with every sweep of the fabric.",
+);
+/// See its reason.
+pub const REMOTE_ERRORS_WARN_PER_HOUR: Limit = Limit::new(
+    "Errors of a port (InfiniBand counters)",
+    "remote_errors_warn_per_hour",
+    100.0,
+    "packets/h",
+    "Packets that came already marked as corrupt by another hop (infiniband-diags: 100 in all).",
 );
 /// See its reason.
 pub const TRANSMIT_WAIT_WARN_SHARE: Limit = Limit::new(
@@ -412,11 +436,14 @@ pub const LIMITS: &[Limit] = &[
     FLAPS_FAIL_PER_HOUR,
     FLAPS_FAIL_PER_DAY,
     LOG_WINDOW_SECONDS,
+    RECENT_CHANGE_SECONDS,
     SYMBOL_ERRORS_WARN_PER_SECOND,
     SYMBOL_ERRORS_FAIL_PER_HOUR,
     LINK_RECOVERIES_WARN_PER_MINUTE,
     RECEIVE_ERRORS_WARN_PER_SECOND,
     TRANSMIT_DISCARDS_WARN_PER_SECOND,
+    MANAGEMENT_DROPS_WARN_PER_HOUR,
+    REMOTE_ERRORS_WARN_PER_HOUR,
     TRANSMIT_WAIT_WARN_SHARE,
     RETRANSMIT_MINIMUM_PACKETS,
     RETRANSMITS_WARN_RATIO,

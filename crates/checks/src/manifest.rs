@@ -1,6 +1,6 @@
 //! What operators expect of each port, pinned in the config; without it only what is wrong on any machine is judged.
 
-use rdmascope_model::{Device, LinkLayer, Port};
+use rdmascope_model::{Device, LinkLayer, Port, Reading};
 
 /// Rows in the order of the config. A port takes each field from the first row that matches it and gives the field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,6 +61,27 @@ impl Manifest {
         let mut found = Expectation::default();
         for row in self.rows.iter().filter(|row| row.matches(device, port)) {
             found.fill_from(row);
+        }
+        found
+    }
+
+    /// Rows that name one device (no `*`) which is none of these, each once; with the reason where a device could not be read that
+    /// may be the one. Rows to be ignored ask for nothing.
+    pub(crate) fn missing<'a>(&'a self, devices: &'a [Device]) -> Vec<(&'a str, Option<&'a str>)> {
+        let mut found: Vec<(&str, Option<&str>)> = Vec::new();
+        let wanted = |row: &&Expectation| !row.device.contains('*') && row.role != Some(PortRole::Ignore);
+        for row in self.rows.iter().filter(wanted) {
+            let there = devices.iter().any(|device| row.matches(device, None));
+            if there || found.iter().any(|(name, _)| *name == row.device) {
+                continue;
+            }
+            let unread = |device: &'a Device| match (&device.pci_address, &device.node_guid) {
+                (Reading::Failed(why), _) | (_, Reading::Failed(why)) => Some(why.as_str()),
+                _ => None,
+            };
+            // A device's name has no colon; addresses and GUIDs have.
+            let by_name = !row.device.contains(':');
+            found.push((&row.device, devices.iter().filter_map(unread).next().filter(|_| !by_name)));
         }
         found
     }

@@ -2,7 +2,7 @@
 
 use crate::limits::{Limit, Limits};
 use crate::manifest::{Manifest, PortRole};
-use rdmascope_model::Device;
+use rdmascope_model::{Device, Port};
 
 /// Expectations that the checks judge by.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,9 +33,14 @@ impl Policy {
         self.limit(limit) as u32
     }
 
-    /// Whether a device is judged.
+    /// Whether a device is judged: at least one of its ports is not to be ignored.
     pub(crate) fn judges(&self, device: &Device) -> bool {
         let named = self.devices.is_empty() || self.devices.contains(&device.name);
-        named && self.manifest.of(device, None).role != Some(PortRole::Ignore)
+        let ignored = |port: Option<&Port>| self.manifest.of(device, port).role == Some(PortRole::Ignore);
+        let all_ignored = match device.ports.as_slice() {
+            [] => ignored(None),
+            ports => ports.iter().all(|port| ignored(Some(port))),
+        };
+        named && !all_ignored
     }
 }

@@ -40,6 +40,13 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
     };
     let missing = policy.devices.iter().filter(|wanted| !names.contains(&wanted.as_str()));
     let mut findings: Vec<Finding> = missing.map(|wanted| absent(wanted, &names)).collect();
+    let pinned = policy.manifest.missing(snapshot.devices.value().map_or(&[], Vec::as_slice));
+    for (wanted, unread) in pinned.into_iter().filter(|(wanted, _)| !policy.devices.iter().any(|d| d == wanted)) {
+        findings.push(match unread {
+            None => absent(wanted, &names),
+            Some(why) => unknown(ID, wanted.to_owned(), "whether the manifest's device is there", why),
+        });
+    }
     if names.is_empty() && findings.is_empty() {
         findings.push(none(snapshot.devices == Reading::Absent));
     }
@@ -92,6 +99,7 @@ fn absent(wanted: &str, names: &[&str]) -> Finding {
 mod tests {
     use super::*;
     use crate::Policy;
+    use crate::manifest::{Expectation, Manifest, PortRole};
     use rdmascope_fixtures::snapshot::roce;
 
     fn only(devices: &[&str]) -> Policy {
@@ -132,5 +140,27 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].status, found[0].subject.as_str()), (Status::Fail, "mlx5_7"));
         assert_eq!(found[0].evidence, ["RDMA devices = mlx5_0"]);
+    }
+
+    #[test]
+    fn a_device_that_the_manifest_pins_by_name_or_slot_must_be_there() {
+        let pin = |device: &str, role| Expectation { device: device.into(), role, ..Expectation::default() };
+        let rows = vec![
+            pin("mlx5_0", None),
+            pin("0000:3b:00.0", None),
+            pin("mlx5_*", None),
+            pin("mlx5_8", Some(PortRole::Ignore)),
+            pin("0000:5e:00.0", None),
+        ];
+        let policy = Policy { manifest: Manifest { rows }, ..Policy::default() };
+        let mut machine = roce(1);
+        let found = judge(&Look::first(&machine, &policy));
+        let seen: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.status)).collect();
+        assert_eq!(seen, [("0000:5e:00.0", Status::Fail)]);
+        // A device whose slot could not be read may be the one.
+        let Reading::Value(devices) = &mut machine.devices else { panic!("no devices") };
+        devices[0].pci_address = Reading::failed("EIO");
+        let found = judge(&Look::first(&machine, &policy));
+        assert!(found.iter().all(|f| f.status == Status::Unknown) && found.len() == 2, "{found:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::finding::{is_not_ethernet, netdev_under, ok, port_subject, ports, unknown, why};
-use crate::{Policy, limits};
+use crate::limits;
 use rdmascope_model::{Finding, Netdev, Reading, Status};
 
 const ID: &str = "netdev-mtu";
@@ -24,15 +24,17 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
     ports(snapshot, policy)
         .filter(|(_, port)| !is_not_ethernet(port))
         .map(|(device, port)| match netdev_under(snapshot, port) {
-            Ok((name, netdev)) => one(name, netdev, policy),
+            Ok((name, netdev)) => {
+                let expected = policy.manifest.of(device, Some(port)).netdev_mtu;
+                one(name, netdev, expected.unwrap_or_else(|| policy.whole(&limits::NETDEV_MTU)))
+            }
             Err(why) => unknown(ID, port_subject(device, port), "the network device's MTU", &why),
         })
         .collect()
 }
 
-fn one(name: &str, netdev: &Netdev, policy: &Policy) -> Finding {
+fn one(name: &str, netdev: &Netdev, expected: u32) -> Finding {
     let subject = format!("netdev {name}");
-    let expected = policy.whole(&limits::NETDEV_MTU);
     let mtu = match &netdev.mtu {
         Reading::Value(mtu) if *mtu == expected => return ok(ID, subject, format!("MTU {mtu}, as expected")),
         Reading::Value(mtu) => *mtu,
@@ -54,7 +56,7 @@ fn one(name: &str, netdev: &Netdev, policy: &Policy) -> Finding {
         cause: cause.to_owned(),
         next_step: format!(
             "`ip link set dev {name} mtu {expected}` (and on the bond or VLAN above it), in the network manager's files too, and \
-             on the switch port; where {mtu} is right, set the expected MTU in the policy."
+             on the switch port; where {mtu} is right, set the expected MTU in the manifest or the policy."
         ),
         evidence: vec![format!("mtu = {mtu}")],
     }
@@ -63,6 +65,8 @@ fn one(name: &str, netdev: &Netdev, policy: &Policy) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Policy;
+    use crate::manifest::{Expectation, Manifest};
     use rdmascope_fixtures::snapshot::{infiniband, roce};
 
     fn seen(mtu: Reading<u32>, policy: &Policy) -> Finding {
@@ -83,6 +87,11 @@ mod tests {
         let mut cloud = Policy::default();
         assert!(cloud.limits.set("netdev_mtu", 4220.0));
         assert_eq!(seen(Reading::Value(4220), &cloud).status, Status::Ok);
+        // A row of the manifest is more exact than the policy.
+        let row = Expectation { device: "mlx5_0".into(), netdev_mtu: Some(8896), ..Expectation::default() };
+        cloud.manifest = Manifest { rows: vec![row] };
+        assert_eq!(seen(Reading::Value(8896), &cloud).status, Status::Ok);
+        assert_eq!(seen(Reading::Value(4220), &cloud).summary, "MTU 4220, 8896 expected");
     }
 
     #[test]

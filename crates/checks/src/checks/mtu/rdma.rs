@@ -3,6 +3,7 @@
 use crate::addressing::is_iwarp;
 use crate::check::{Check, Look, Settles};
 use crate::finding::{is_down, is_not_ethernet, netdev_under, ok, port_subject, ports, unknown, why};
+use crate::manifest::Expectation;
 use crate::{Policy, limits};
 use rdmascope_model::{Finding, Port, Reading, Snapshot, Status};
 
@@ -33,11 +34,20 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
     ports(snapshot, policy)
         // iWARP sizes its packets by TCP; a port that is down reports 1024 whatever it is set to.
         .filter(|(device, port)| !is_iwarp(device) && !is_down(port))
-        .map(|(device, port)| one(port_subject(device, port), snapshot, port, policy))
+        .map(|(device, port)| {
+            let expected = policy.manifest.of(device, Some(port));
+            one(port_subject(device, port), snapshot, port, policy, &expected)
+        })
         .collect()
 }
 
-fn one(subject: String, snapshot: &Snapshot, port: &Port, policy: &Policy) -> Finding {
+fn one(
+    subject: String,
+    snapshot: &Snapshot,
+    port: &Port,
+    policy: &Policy,
+    manifest: &Expectation,
+) -> Finding {
     let active = match &port.active_mtu {
         Reading::Value(active) => *active,
         missing => return unknown(ID, subject, "the RDMA MTU in use (a verbs port query)", why(missing)),
@@ -47,10 +57,10 @@ fn one(subject: String, snapshot: &Snapshot, port: &Port, policy: &Policy) -> Fi
     if let Some((name, mtu)) = below.filter(|(_, mtu)| !fits(active, *mtu)) {
         return inconsistent(subject, active, name, mtu);
     }
-    if active >= policy.whole(&limits::RDMA_MTU) {
+    let expected = manifest.rdma_mtu.unwrap_or_else(|| policy.whole(&limits::RDMA_MTU));
+    if active >= expected {
         return ok(ID, subject, format!("RDMA MTU {active} bytes in use"));
     }
-    let expected = policy.whole(&limits::RDMA_MTU);
     let (cause, next_step) = if port.max_mtu.value().is_some_and(|max| *max < expected) {
         (
             "the adapter cannot do more",
@@ -61,7 +71,7 @@ fn one(subject: String, snapshot: &Snapshot, port: &Port, policy: &Policy) -> Fi
             "the network device's MTU leaves no room for more: the RDMA MTU is the largest of 256, 512, 1024, 2048 and 4096 that fits",
             format!(
                 "Network device {name} has MTU {mtu}: `ip link set dev {name} mtu {}`, and on the switch port.",
-                policy.whole(&limits::NETDEV_MTU)
+                manifest.netdev_mtu.unwrap_or_else(|| policy.whole(&limits::NETDEV_MTU))
             ),
         )
     } else {
@@ -128,7 +138,17 @@ fn evidence(active: u32, max: &Reading<u32>, below: Option<(&str, u32)>) -> Vec<
 mod tests {
     use super::*;
     use rdmascope_fixtures::snapshot::{infiniband, roce};
+    use crate::manifest::Manifest;
     use rdmascope_model::PortState;
+
+    #[test]
+    fn the_manifest_may_expect_less() {
+        let row = Expectation { device: "mlx5_0".into(), rdma_mtu: Some(1024), ..Expectation::default() };
+        let policy = Policy { manifest: Manifest { rows: vec![row] }, ..Policy::default() };
+        let machine = with(roce(1), Reading::Value(1024), 1500);
+        assert_eq!(judge(&Look::first(&machine, &policy))[0].status, Status::Ok);
+        assert_eq!(judge(&Look::first(&machine, &Policy::default()))[0].status, Status::Warn);
+    }
 
     fn with(mut machine: Snapshot, active: Reading<u32>, netdev_mtu: u32) -> Snapshot {
         let Reading::Value(devices) = &mut machine.devices else { panic!("no devices") };

@@ -1,7 +1,8 @@
 //! Is the physical link up, and if not, how far did it get?
 
 use crate::check::{Check, Look, Settles};
-use crate::finding::{ok, port_subject, ports, unknown, why};
+use crate::duty::{Duty, is_infiniband_virtual, links, state_is_constant};
+use crate::finding::{ok, port_subject, unknown, why};
 use rdmascope_model::{Device, Finding, PhysState, Port, Reading, Status};
 
 const ID: &str = "port-phys-state";
@@ -21,14 +22,25 @@ pub(crate) const CHECK: Check = Check {
 };
 
 fn judge(look: &Look<'_>) -> Vec<Finding> {
-    let (snapshot, policy) = (look.now, look.policy);
-    ports(snapshot, policy).map(|(device, port)| one(device, port)).collect()
+    links(look.now, look.policy)
+        // A virtual function has no cable, and a driver that always says LinkUp tells nothing.
+        .filter(|(device, port, _)| !is_infiniband_virtual(device, port) && !state_is_constant(device))
+        .map(|(device, port, duty)| one(look, device, port, &duty))
+        .collect()
 }
 
-fn one(device: &Device, port: &Port) -> Finding {
+fn one(look: &Look<'_>, device: &Device, port: &Port, duty: &Duty) -> Finding {
     let subject = port_subject(device, port);
     let state = match &port.phys_state {
         Reading::Value(PhysState::LinkUp) => return ok(ID, subject, "the physical link is up".to_owned()),
+        Reading::Value(state) if *duty == Duty::MeantDown => {
+            return ok(ID, subject, format!("{}, and meant to be down", state.as_str()));
+        }
+        Reading::Value(state)
+            if matches!(duty, Duty::Unused(_)) && !look.past.was_active(&device.name, port.number) =>
+        {
+            return ok(ID, subject, format!("{}, and not in use: it never had a link", state.as_str()));
+        }
         Reading::Value(PhysState::Other(word)) => {
             let why = format!("the driver says '{word}', which is no physical state");
             return unknown(ID, subject, "the physical state", &why);
