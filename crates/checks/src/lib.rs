@@ -15,6 +15,7 @@ pub mod manifest;
 mod motion;
 mod past;
 mod policy;
+mod watch;
 
 pub use addressing::{NoGid, is_iwarp, usable_gid};
 pub use check::{Check, Look, Settles};

@@ -257,6 +257,14 @@ pub const OUT_OF_BUFFER_WARN_PER_SECOND: Limit = Limit::new(
     "Packets for which no receive buffer was posted: sizing of the application.",
 );
 /// See its reason.
+pub const DIED_CONNECTIONS_WINDOW_SECONDS: Limit = Limit::new(
+    "Retransmission",
+    "died_connections_window_seconds",
+    3600.0,
+    "seconds",
+    "A connection that died of its retries is a failure for so long: a job that lost one has stopped.",
+);
+/// See its reason.
 pub const PAUSE_RECEIVED_WARN_SHARE: Limit = Limit::new(
     "Congestion",
     "pause_received_warn_share",
@@ -311,6 +319,14 @@ pub const CONGESTION_WINDOW_SECONDS: Limit = Limit::new(
     300.0,
     "seconds",
     "Window over which shares of congestion are judged.",
+);
+/// See its reason.
+pub const ECN_MARKED_WARN_TOTAL: Limit = Limit::new(
+    "Congestion",
+    "ecn_marked_warn_total",
+    1_000_000_000.0,
+    "packets",
+    "Packets with a congestion mark since the counters began that warn at the first look, together with packets out of sequence: so many do not come from bursts. From the second look on the share decides.",
 );
 /// See its reason.
 pub const SYMBOL_ERRORS_AFTER_FEC_WARN_PER_HOUR: Limit = Limit::new(
@@ -385,6 +401,14 @@ pub const MODULE_POWER_MARGIN_RATIO: Limit = Limit::new(
     "Received power below the low alarm times this warns: 1 dB (sichek).",
 );
 /// See its reason.
+pub const FEC_WARN_FROM_MBPS: Limit = Limit::new(
+    "Physical layer",
+    "fec_warn_from_mbps",
+    100000.0,
+    "Mb/s",
+    "From this speed on lanes run at 25 Gb/s or more, where IEEE 802.3 asks for forward error correction on all but the best short cables.",
+);
+/// See its reason.
 pub const PCI_REPLAYS_WARN_PER_MINUTE: Limit = Limit::new(
     "PCI Express",
     "pci_replays_warn_per_minute",
@@ -424,6 +448,22 @@ pub const IDLE_EXIT_WARN_US: Limit = Limit::new(
     "µs",
     "Exit latency of the deepest idle state: above that the first packet after a pause is late.",
 );
+/// See its reason.
+pub const MEMORY_WARN_BYTES: Limit = Limit::new(
+    "Workload",
+    "memory_warn_bytes",
+    1_073_741_824.0,
+    "bytes",
+    "Memory that is left to register: below it a registration fails though locking is not limited (ut-osa/assise #12).",
+);
+/// See its reason.
+pub const ISSM_NODES_EXPECTED: Limit = Limit::new(
+    "Workload",
+    "issm_nodes_expected",
+    1.0,
+    "nodes",
+    "issm nodes of an InfiniBand port below which is warned: device plugins refuse a port without. 0 for machines that never make one (GB300: NVIDIA/NVSentinel #1663).",
+);
 
 /// All of them, in the order of the policy file.
 pub const LIMITS: &[Limit] = &[
@@ -455,6 +495,7 @@ pub const LIMITS: &[Limit] = &[
     ADAPTIVE_RETRANSMITS_WARN_PER_SECOND,
     SLOW_RESTARTS_WARN_PER_SECOND,
     OUT_OF_BUFFER_WARN_PER_SECOND,
+    DIED_CONNECTIONS_WINDOW_SECONDS,
     PAUSE_RECEIVED_WARN_SHARE,
     PAUSE_RECEIVED_FAIL_SHARE,
     PAUSE_SENT_WARN_SHARE,
@@ -462,6 +503,7 @@ pub const LIMITS: &[Limit] = &[
     PAUSE_STORM_TRANSITIONS_PER_SECOND,
     ECN_MARKED_WARN_SHARE,
     CONGESTION_WINDOW_SECONDS,
+    ECN_MARKED_WARN_TOTAL,
     SYMBOL_ERRORS_AFTER_FEC_WARN_PER_HOUR,
     SYMBOL_ERRORS_AFTER_FEC_FAIL_PER_MINUTE,
     CRC_ERRORS_WARN_PER_MINUTE,
@@ -471,11 +513,14 @@ pub const LIMITS: &[Limit] = &[
     DISCARDS_FAIL_TOTAL,
     MODULE_TEMPERATURE_MARGIN_MC,
     MODULE_POWER_MARGIN_RATIO,
+    FEC_WARN_FROM_MBPS,
     PCI_REPLAYS_WARN_PER_MINUTE,
     PCI_STALLED_WARN_PER_5MIN,
     PCI_SIGNAL_WARN_PER_MINUTE,
     MEMLOCK_BYTES,
     IDLE_EXIT_WARN_US,
+    MEMORY_WARN_BYTES,
+    ISSM_NODES_EXPECTED,
 ];
 
 /// The values that are in force.
