@@ -5,8 +5,9 @@
 //! ```text
 //! == sys/class/net/eth0/mtu           a text file; its lines follow
 //! 9000
-//! == sys/devices/.../config hex       a file that is no text; lines of hexadecimal digits follow
+//! == sys/devices/.../config hex       a file that is no text; lines of hexadecimal digits follow, xN: N such lines
 //! d9150110
+//! 00000000 x15
 //! => sys/class/net/eth0 -> ../../devices/pci0000:3a/0000:3b:00.0/net/eth0
 //! !! sys/class/net/eth0/speed EINVAL  it exists, and reading it gave this error; UNREAD: nobody has read it
 //! ++ sys/class/infiniband             a folder with nothing in it
@@ -30,6 +31,9 @@ const UNREAD: &str = "UNREAD";
 
 /// Symbolic links that are followed for one path, as in the kernel (`include/linux/namei.h`, `MAXSYMLINKS`).
 const LINKS_MAX: u32 = 40;
+
+/// Most lines that one line may stand for: a short archive must not fill the memory.
+const HEX_LINES_MAX: usize = 1 << 16;
 
 /// Bytes of a file that is no text, on each line.
 const HEX_BYTES: usize = 32;
@@ -154,22 +158,27 @@ impl Archive {
         })
     }
 
+    /// What is written in the link at a path; `EINVAL` when it is none.
+    pub(crate) fn link(&self, from: &str, path: &str) -> Result<String, Errno> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let at = self.find(from, folder)?;
+        let own = if at.is_empty() { name.to_owned() } else { format!("{at}/{name}") };
+        match self.entries.get(&own) {
+            Some(Entry::Link(target)) => Ok(target.clone()),
+            Some(Entry::Error(e)) => Err(*e),
+            Some(Entry::File(_) | Entry::Unread | Entry::Folder) => Err(Errno::INVAL),
+            None if self.has_below(&own) => Err(Errno::INVAL),
+            None => Err(Errno::NOENT),
+        }
+    }
+
     /// Where a path ends after all links, as the kernel names it. A link of the kernel that names no path (`net:[4026531840]`, a
     /// namespace below `proc`) is its own end.
     pub(crate) fn resolved(&self, from: &str, path: &str) -> Result<String, Errno> {
+        let no_path = |target: &String| target.ends_with(']') && target.contains(":[");
         match self.find(from, path) {
             Ok(end) => Ok(format!("/{end}")),
-            Err(e) => {
-                let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-                let at = self.find(from, folder)?;
-                let own = if at.is_empty() { name.to_owned() } else { format!("{at}/{name}") };
-                match self.entries.get(&own) {
-                    Some(Entry::Link(target)) if target.ends_with(']') && target.contains(":[") => {
-                        Ok(target.clone())
-                    }
-                    _ => Err(e),
-                }
-            }
+            Err(e) => self.link(from, path).ok().filter(no_path).ok_or(e),
         }
     }
 
@@ -275,9 +284,13 @@ impl fmt::Display for Archive {
                     }
                     None => {
                         writeln!(f, "== {path} hex")?;
-                        for part in bytes.chunks(HEX_BYTES) {
-                            part.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-                            f.write_char('\n')?;
+                        let parts: Vec<&[u8]> = bytes.chunks(HEX_BYTES).collect();
+                        for same in parts.chunk_by(|a, b| a == b) {
+                            same[0].iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                            match same.len() {
+                                1 => f.write_char('\n')?,
+                                times => writeln!(f, " x{times}")?,
+                            }
                         }
                     }
                 },
@@ -386,13 +399,19 @@ fn entry_of<'l>(mark: &str, rest: &'l str) -> Result<(&'l str, Entry, bool), Str
     }
 }
 
+/// The bytes of one line: pairs of digits, and perhaps ` xN` for N such lines.
 fn hex_bytes(line: &str) -> Option<Vec<u8>> {
-    let digits = line.as_bytes();
+    let (digits, times) = match line.split_once(" x") {
+        Some((digits, times)) => (digits, times.parse().ok().filter(|times| *times <= HEX_LINES_MAX)?),
+        None => (line, 1),
+    };
     let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
     if !digits.len().is_multiple_of(2) {
         return None;
     }
-    digits.chunks(2).map(|pair| Some(value(pair[0])? << 4 | value(pair[1])?)).collect()
+    let pairs = digits.as_bytes().chunks(2);
+    let bytes: Option<Vec<u8>> = pairs.map(|pair| Some(value(pair[0])? << 4 | value(pair[1])?)).collect();
+    Some(bytes?.repeat(times))
 }
 
 #[cfg(test)]
@@ -409,6 +428,7 @@ mod tests {
         archive.put("sys/a/text", file("one\n\n== two\n\\== three\n\\four\n"));
         archive.put("sys/a/empty", file(""));
         archive.put("sys/a/binary", Entry::File((0..=255).collect()));
+        archive.put("sys/a/zeros", Entry::File(vec![0; 100]));
         archive.put("sys/a/environ", Entry::File(b"A=1\0B=2\0".to_vec()));
         archive.put("sys/link", Entry::Link("../x -> y".to_owned()));
         archive.put("sys/a/denied", Entry::Error(Errno::ACCESS));
@@ -417,6 +437,7 @@ mod tests {
         archive.put("sys/void", Entry::Folder);
         let text = archive.to_string();
         assert_eq!(Archive::parse(&text).unwrap(), archive, "{text}");
+        assert!(text.contains(&format!("== sys/a/zeros hex\n{0} x3\n00000000\n", "0".repeat(64))), "{text}");
         assert!(text.contains("\n\\== two\n\\\\== three\n\\four\n"), "{text}");
         assert!(
             text.contains("\n!! sys/a/denied EACCES\n") && text.contains("\n!! sys/a/odd 117\n"),

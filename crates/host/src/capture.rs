@@ -2,11 +2,13 @@
 
 use crate::anonymise::Anonymiser;
 use crate::archive::{Archive, ArchiveError, Entry};
+use crate::netdev;
+use crate::nic::netdev_files;
+use crate::nodes::device_nodes_text;
 use crate::rdma::PortMtu;
 use crate::recorder::Recorder;
 use crate::snapshot::{Host, HostError};
 use crate::tree::Tree;
-use crate::{netdev, nic::netdev_files};
 use rdmascope_model::{Reading, Snapshot};
 use std::hash::RandomState;
 use std::path::PathBuf;
@@ -52,7 +54,8 @@ impl Host {
     }
 }
 
-/// Reads a machine ([`Host::recording`]) twice, `pause` apart, or once when there is no pause, and gives the text of a capture.
+/// Reads a machine ([`Host::recording`]) twice, `pause` apart, or once when there is no pause, and gives the text of a capture. A
+/// capture in a folder is read as it is, with its own earlier reading.
 ///
 /// `mtu_of` asks the verbs library, as for [`Host::snapshot`]. Names, addresses and serial numbers are made up; device names,
 /// counters and settings are not.
@@ -63,9 +66,18 @@ pub async fn capture(
 ) -> String {
     let mtu_of = Arc::new(mtu_of);
     let mut all = Archive::default();
-    if !pause.is_zero() {
-        all.add(&format!("{EARLIER}/"), look(host, &mtu_of).await);
-        tokio::time::sleep(pause).await;
+    let before = match host.earlier() {
+        Some(earlier) => Some(look(&earlier, &mtu_of).await),
+        // Files of a capture do not change.
+        None if pause.is_zero() || !host.is_real() => None,
+        None => {
+            let before = look(host, &mtu_of).await;
+            tokio::time::sleep(pause).await;
+            Some(before)
+        }
+    };
+    if let Some(before) = before {
+        all.add(&format!("{EARLIER}/"), before);
     }
     all.add("", look(host, &mtu_of).await);
     anonymous(&all, &own_names(host)).to_string()
@@ -94,6 +106,9 @@ async fn look(host: &Host, mtu_of: &Arc<impl Fn(&str, u8) -> PortMtu + Send + Sy
 /// What no file of the kernel tells, as files of a capture: paths below the root, and texts.
 fn netlink_answers(snapshot: &Snapshot) -> Vec<(String, String)> {
     let mut answers = Vec::new();
+    if let Reading::Value(devices) = &snapshot.devices {
+        answers.push(("rdmascope/device_nodes".to_owned(), device_nodes_text(devices)));
+    }
     for device in snapshot.devices.value().into_iter().flatten() {
         for port in &device.ports {
             for (file, mtu) in [("active_mtu", &port.active_mtu), ("max_mtu", &port.max_mtu)] {
@@ -127,7 +142,11 @@ fn anonymous(archive: &Archive, names: &[String]) -> Archive {
     let mut new = Archive::default();
     for (path, entry) in archive.entries() {
         let entry = match entry {
-            Entry::File(bytes) => Entry::File(anonymiser.file(path, bytes)),
+            Entry::File(bytes) => {
+                // What a file is does not depend on when it was read.
+                let place = path.strip_prefix(&format!("{EARLIER}/")).unwrap_or(path);
+                Entry::File(anonymiser.file(place, bytes))
+            }
             other => other.clone(),
         };
         new.put(path, entry);

@@ -3,24 +3,33 @@
 //! [`Host`] reads; nothing here judges. Every value is a [`rdmascope_model::Reading`]: one odd file, port or device costs its own
 //! readings and no other. Nothing on the machine is changed: files are opened for reading only, and netlink is asked, never told.
 
+mod acs;
 mod anonymise;
 mod archive;
 mod capture;
 mod clock;
+mod container;
 mod counters;
 mod ecn;
 mod endpoints;
+mod function;
 mod identity;
 mod idle;
+mod interface;
 mod netdev;
 mod nic;
 mod nl;
+mod nodes;
 mod parse;
+mod pci;
+mod processes;
 mod rdma;
 mod recorder;
+mod resting;
 mod rtnl;
 mod sight;
 mod snapshot;
+mod system;
 mod text;
 mod traffic;
 mod tree;
@@ -33,6 +42,8 @@ pub use endpoints::endpoints;
 pub use identity::{boot_id, host_name};
 pub use idle::{IdleGate, IdleState};
 pub use nic::netdev_files;
+pub use nodes::device_nodes_text;
+pub use processes::{QueuePairs, queue_pairs_text};
 pub use rdma::PortMtu;
 pub use rtnl::{LinkEvent, LinkEvents};
 pub use sight::{Sight, sight};

@@ -1,7 +1,7 @@
 //! Network devices of a captured machine: the files of `/sys/class/net`, and a file for what only netlink tells (addresses).
 
-use crate::parse;
 use crate::tree::Tree;
+use crate::{interface, parse};
 use rdmascope_model::{Address, Netdev, Reading};
 use std::collections::BTreeMap;
 
@@ -14,17 +14,18 @@ const IFF_UP: u32 = 1;
 /// All network devices below the root. Addresses are in `rdmascope/netdev/NAME/addresses`, one on each line.
 pub(crate) fn from_files(tree: &Tree) -> Reading<BTreeMap<String, Netdev>> {
     match tree.list(CLASS) {
-        Reading::Value(names) => Reading::Value(
-            names
-                .into_iter()
-                // `bonding_masters` is a file in this folder, not a device.
-                .filter(|name| name != "bonding_masters")
+        Reading::Value(names) => {
+            // `bonding_masters` is a file in this folder, not a device.
+            let names = names.into_iter().filter(|name| name != "bonding_masters");
+            let mut netdevs = names
                 .map(|name| {
                     let netdev = one(tree, &name);
                     (name, netdev)
                 })
-                .collect(),
-        ),
+                .collect();
+            interface::complete(tree, &mut netdevs);
+            Reading::Value(netdevs)
+        }
         Reading::Absent => Reading::Failed(format!("{CLASS} is not part of this capture")),
         Reading::Failed(why) => Reading::Failed(why),
     }

@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(seen.statistics, given.statistics);
         assert_eq!(seen.module, given.module);
         assert_eq!(seen.dcb, given.dcb);
-        assert_eq!(seen.ecn.cnp_dscp, Reading::Absent);
+        assert_eq!(seen.ecn.cnp_dscp, Reading::Value(48), "from the machine's own files");
         let names = ["eth0".to_owned(), "eth9".to_owned()];
         let statistics = run(host.statistics(&names));
         assert_eq!(statistics["eth0"], given.statistics);
@@ -316,6 +316,7 @@ mod tests {
     #[test]
     fn a_made_device_has_none_of_it_and_one_of_an_rdma_port_was_not_captured() {
         let fake = FakeHost::rxe(1);
+        fake.folder().remove("rdmascope/netdev/w1/dcb");
         fake.folder().write("sys/class/net/veth7/mtu", "1500");
         fake.folder().write("sys/class/net/bond9/mtu", "1500");
         fake.folder().write("rdmascope/netdev/bond9/dcb", "pfc: 3\n");

@@ -1,9 +1,12 @@
 //! Reads RDMA devices and their ports from sysfs (`drivers/infiniband/core/sysfs.c`); one odd file costs one reading.
 
-use crate::parse;
-use crate::tree::Tree;
+use crate::nodes::Nodes;
+use crate::resting::Resting;
+use crate::tree::{Tree, is_refused};
+use crate::{function, parse, pci};
 use rdmascope_model::{Device, Gid, GidEntry, Port, Reading};
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// For what no reader has been written for.
 pub(crate) const NOT_YET: &str = "this is not read yet";
@@ -11,8 +14,32 @@ pub(crate) const NOT_YET: &str = "this is not read yet";
 /// Where the kernel lists RDMA devices.
 pub(crate) const CLASS: &str = "sys/class/infiniband";
 
-/// Where the kernel lists the character devices that verbs are spoken through.
-const VERBS_CLASS: &str = "sys/class/infiniband_verbs";
+/// Most files of one counter folder that are read. hfi1 has the most: some 250, 160 of them `RcvHdrOvrN`.
+const COUNTERS_MAX: usize = 256;
+
+/// Files of counter folders that are no counters: `lifespan` is how long the driver caches the others, in milliseconds; `clear_diag`
+/// resets counters when it is written.
+const NO_COUNTERS: [&str; 2] = ["lifespan", "clear_diag"];
+
+/// After so many refusals, and no answer, the rest of a folder is taken for refused too: each costs a line in the kernel log.
+const REFUSALS_MAX: usize = 2;
+
+/// A P_Key table is filled from its beginning, and holes are small: after so many empty slots nothing is expected. Each slot
+/// costs a firmware command.
+const EMPTY_PKEYS_MAX: usize = 16;
+
+/// Most slots of a P_Key table that are read.
+const PKEYS_MAX: usize = 128;
+
+/// What the reading of a device needs besides its files.
+pub(crate) struct Means<'a> {
+    /// Asks a port's MTU.
+    pub(crate) mtu_of: &'a dyn Fn(&str, u8) -> PortMtu,
+    /// Character devices of all devices.
+    pub(crate) nodes: &'a Nodes,
+    /// Counters that are left alone for a while; `None` in a capture.
+    pub(crate) resting: Option<&'a Resting>,
+}
 
 /// The RDMA MTU of a port, which sysfs does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,28 +68,13 @@ pub(crate) fn device_names(tree: &Tree) -> Reading<Vec<String>> {
     }
 }
 
-/// Which character device belongs to which RDMA device, and what could not be read of that.
-pub(crate) fn uverbs_nodes(tree: &Tree) -> Reading<(BTreeMap<String, String>, Vec<String>)> {
-    tree.list(VERBS_CLASS).map(|names| {
-        let (mut nodes, mut unread) = (BTreeMap::new(), Vec::new());
-        // The class folder also holds the file `abi_version`.
-        for name in names.into_iter().filter(|name| name.starts_with("uverbs")) {
-            match tree.parsed(&format!("{VERBS_CLASS}/{name}/ibdev"), parse::plain) {
-                Reading::Value(device) => {
-                    nodes.insert(device, name);
-                }
-                Reading::Absent => unread.push(format!("{VERBS_CLASS}/{name}/ibdev is empty or not there")),
-                Reading::Failed(why) => unread.push(why),
-            }
-        }
-        (nodes, unread)
-    })
-}
-
 /// Everything about one device. It may block in the kernel for as long as the driver's firmware does not answer.
-pub(crate) fn device(tree: &Tree, name: &str, mtu_of: &dyn Fn(&str, u8) -> PortMtu) -> Device {
+pub(crate) fn device(tree: &Tree, name: &str, means: &Means<'_>) -> Device {
     let base = format!("{CLASS}/{name}");
-    let numa = tree.parsed(&format!("{base}/device/numa_node"), parse::number::<i64>);
+    let ports: Vec<Port> =
+        port_numbers(tree, &base).into_iter().map(|number| port(tree, name, number, means)).collect();
+    let netdev = ports.first().and_then(|port| port.netdev.value());
+    let function = function::function(tree, &base, netdev.map(String::as_str));
     Device {
         name: name.to_owned(),
         node_guid: tree.parsed(&format!("{base}/node_guid"), parse::guid),
@@ -70,58 +82,16 @@ pub(crate) fn device(tree: &Tree, name: &str, mtu_of: &dyn Fn(&str, u8) -> PortM
         node_type: tree
             .parsed(&format!("{base}/node_type"), |text| parse::numbered_word(text).and_then(parse::plain)),
         board: tree.parsed(&format!("{base}/board_id"), parse::plain),
-        driver: driver(tree, &base),
-        pci_address: pci_address(tree, &base),
-        numa_node: match numa {
-            // -1: the firmware of the machine does not say.
-            Reading::Value(node) => u32::try_from(node).map_or(Reading::Absent, Reading::Value),
-            Reading::Absent => Reading::Absent,
-            Reading::Failed(why) => Reading::Failed(why),
-        },
-        uverbs: uverbs_of(tree, name),
-        function: Reading::failed(NOT_YET),
+        driver: tree.target_name(&format!("{base}/device/driver")),
+        pci_address: function::pci_address(tree, &base, &function),
+        numa_node: pci::numa_node(tree, &format!("{base}/device")),
+        uverbs: means.nodes.verbs_of(name),
+        function,
         card: tree.parsed(&format!("{base}/hca_type"), parse::plain),
         system_guid: tree.parsed(&format!("{base}/sys_image_guid"), parse::guid),
         devlink: Reading::failed(NOT_YET),
-        nodes: Vec::new(),
-        ports: port_numbers(tree, &base).into_iter().map(|n| port(tree, name, n, mtu_of)).collect(),
-    }
-}
-
-fn driver(tree: &Tree, base: &str) -> Reading<String> {
-    match tree.resolved(&format!("{base}/device/driver")) {
-        Reading::Value(path) => match path.file_name().and_then(|name| name.to_str()) {
-            Some(name) => Reading::Value(name.to_owned()),
-            None => Reading::Failed(format!("{base}/device/driver leads to a name that is not text")),
-        },
-        Reading::Absent => Reading::Absent,
-        Reading::Failed(why) => Reading::Failed(why),
-    }
-}
-
-/// The nearest PCI function above the device: drivers of Intel and Broadcom adapters put an auxiliary device in between.
-fn pci_address(tree: &Tree, base: &str) -> Reading<String> {
-    match tree.resolved(&format!("{base}/device")) {
-        Reading::Value(path) => path
-            .components()
-            .rev()
-            .filter_map(|part| part.as_os_str().to_str())
-            .find(|part| parse::is_pci_address(part))
-            .map_or(Reading::Absent, |address| Reading::Value(address.to_owned())),
-        Reading::Absent => Reading::Absent,
-        Reading::Failed(why) => Reading::Failed(why),
-    }
-}
-
-fn uverbs_of(tree: &Tree, device: &str) -> Reading<String> {
-    match uverbs_nodes(tree) {
-        Reading::Value((nodes, unread)) => match (nodes.get(device), unread.first()) {
-            (Some(node), _) => Reading::Value(node.clone()),
-            (None, Some(why)) => Reading::Failed(why.clone()),
-            (None, None) => Reading::Absent,
-        },
-        Reading::Absent => Reading::Absent,
-        Reading::Failed(why) => Reading::Failed(why),
+        nodes: means.nodes.of(tree, name),
+        ports,
     }
 }
 
@@ -133,29 +103,42 @@ fn port_numbers(tree: &Tree, base: &str) -> Vec<u8> {
     }
 }
 
-fn port(tree: &Tree, device: &str, number: u8, mtu_of: &dyn Fn(&str, u8) -> PortMtu) -> Port {
+fn port(tree: &Tree, device: &str, number: u8, means: &Means<'_>) -> Port {
     let base = format!("{CLASS}/{device}/ports/{number}");
     let (gids, gids_unread) = gid_table(tree, &base);
-    let mtu = mtu_of(device, number);
-    let mut counters = BTreeMap::new();
-    add_counters(tree, &base, "counters", &mut counters);
-    add_counters(tree, &base, "hw_counters", &mut counters);
+    let mtu = (means.mtu_of)(device, number);
+    let link_layer = format!("{base}/link_layer");
     Port {
         number,
         state: tree.parsed(&format!("{base}/state"), parse::port_state),
         phys_state: tree.parsed(&format!("{base}/phys_state"), parse::phys_state),
-        link_layer: tree.parsed(&format!("{base}/link_layer"), parse::link_layer),
+        // Every kernel since 2.6.37 has it: without it nobody may take the port for InfiniBand.
+        link_layer: tree.owed(&link_layer, tree.parsed(&link_layer, parse::link_layer)),
         rate_bps: tree.parsed(&format!("{base}/rate"), parse::rate),
-        sm_lid: Reading::failed(NOT_YET),
-        pkeys: Reading::failed(NOT_YET),
+        sm_lid: tree.parsed(&format!("{base}/sm_lid"), parse::hex_u16),
+        pkeys: pkeys(tree, &base),
         lid: tree.parsed(&format!("{base}/lid"), parse::hex_u16),
         active_mtu: mtu.active,
         max_mtu: mtu.max,
         netdev: netdev_of(tree, device, number, &gids),
         gids,
         gids_unread,
-        counters,
+        counters: counters(tree, device, number, means.resting),
     }
+}
+
+/// `counters/` and `hw_counters/` of a port.
+pub(crate) fn counters(
+    tree: &Tree,
+    device: &str,
+    port: u8,
+    resting: Option<&Resting>,
+) -> BTreeMap<String, Reading<u64>> {
+    let base = format!("{CLASS}/{device}/ports/{port}");
+    let mut counters = BTreeMap::new();
+    add_counters(tree, &base, "counters", resting, &mut counters);
+    add_counters(tree, &base, "hw_counters", resting, &mut counters);
+    counters
 }
 
 /// The used slots. Types and netdevs are asked only for those: the kernel answers EINVAL for an empty slot.
@@ -224,22 +207,87 @@ fn netdev_of(tree: &Tree, device: &str, port: u8, gids: &Reading<Vec<GidEntry>>)
     Reading::Absent
 }
 
-fn add_counters(tree: &Tree, base: &str, folder: &str, counters: &mut BTreeMap<String, Reading<u64>>) {
-    match tree.list(&format!("{base}/{folder}")) {
-        Reading::Value(names) => {
-            for name in names {
-                // `lifespan` is how long the driver caches the others, in milliseconds: a setting, and writable.
-                if name == "lifespan" {
-                    continue;
-                }
-                let value = tree.parsed(&format!("{base}/{folder}/{name}"), parse::counter);
-                counters.entry(name).or_insert(value);
+/// The used slots of the P_Key table. One that cannot be read makes the table unknown: the missing one may be it.
+fn pkeys(tree: &Tree, base: &str) -> Reading<Vec<u16>> {
+    let slots = match tree.list(&format!("{base}/pkeys")) {
+        Reading::Value(slots) => slots,
+        Reading::Absent => return Reading::Absent,
+        Reading::Failed(why) => return Reading::Failed(why),
+    };
+    let slots: Vec<&String> = slots.iter().filter(|slot| slot.parse::<u16>().is_ok()).collect();
+    if slots.is_empty() {
+        return Reading::Failed(format!("{base}/pkeys has no slots: every port has at least one"));
+    }
+    let (mut used, mut empty) = (Vec::new(), 0);
+    for slot in slots.into_iter().take(PKEYS_MAX) {
+        let path = format!("{base}/pkeys/{slot}");
+        match tree.owed(&path, tree.parsed(&path, parse::hex_u16)) {
+            Reading::Value(0) | Reading::Absent => empty += 1,
+            Reading::Value(key) => {
+                used.push(key);
+                empty = 0;
             }
+            Reading::Failed(why) => return Reading::Failed(why),
         }
-        // Drivers without such counters have no such folder (irdma, bnxt_re, rxe).
-        Reading::Absent => {}
-        Reading::Failed(why) => {
-            counters.insert(format!("{folder}/"), Reading::Failed(why));
+        if empty == EMPTY_PKEYS_MAX {
+            break;
         }
     }
+    Reading::Value(used)
 }
+
+fn add_counters(
+    tree: &Tree,
+    base: &str,
+    folder: &str,
+    resting: Option<&Resting>,
+    counters: &mut BTreeMap<String, Reading<u64>>,
+) {
+    // One walk down the long path for some sixty files.
+    let listed = match tree.folder(&format!("{base}/{folder}")) {
+        Reading::Value(there) => there.list(".").map(|names| (there, names)),
+        Reading::Absent => Reading::Absent,
+        Reading::Failed(why) => Reading::Failed(why),
+    };
+    let (there, names) = match listed {
+        Reading::Value(listed) => listed,
+        // Drivers without such counters have no such folder (irdma, bnxt_re, rxe).
+        Reading::Absent => return,
+        Reading::Failed(why) => {
+            counters.insert(format!("{folder}/"), Reading::Failed(why));
+            return;
+        }
+    };
+    if names.len() > COUNTERS_MAX {
+        let why =
+            format!("{base}/{folder} has {} files: those after {COUNTERS_MAX} are not read", names.len());
+        counters.insert(format!("{folder}/"), Reading::Failed(why));
+    }
+    let now = Instant::now();
+    let (mut refused, mut answered) = (0, false);
+    let mut refusal = String::new();
+    for name in names.into_iter().filter(|n| !NO_COUNTERS.contains(&&n[..])).take(COUNTERS_MAX) {
+        let path = format!("{base}/{folder}/{name}");
+        let read = || there.parsed(&name, parse::counter);
+        let value = match resting {
+            Some(resting) if refused >= REFUSALS_MAX && !answered => {
+                resting.rest(&path, now, &refusal);
+                Reading::Failed(refusal.clone())
+            }
+            Some(resting) => resting.read(&path, now, read),
+            None => read(),
+        };
+        match &value {
+            Reading::Failed(why) if is_refused(why) => {
+                refused += 1;
+                refusal.clone_from(why);
+            }
+            _ => answered = true,
+        }
+        counters.entry(name).or_insert(value);
+    }
+}
+
+#[cfg(test)]
+#[path = "rdma_tests.rs"]
+mod tests;

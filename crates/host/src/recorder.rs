@@ -29,6 +29,13 @@ impl Recorder {
         Ok(Self { root, seen: Mutex::default() })
     }
 
+    /// The same for a root below this one, such as the earlier reading of a capture.
+    pub(crate) fn below(&self, folder: &str) -> Option<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(&self.root, folder, flags | OFlags::NOFOLLOW, Mode::empty()).ok()?;
+        Some(Self { root, seen: Mutex::default() })
+    }
+
     /// What was read since the beginning, or since the last call.
     pub(crate) fn take(&self) -> Archive {
         std::mem::take(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner).archive)
@@ -89,11 +96,14 @@ impl Recorder {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let Seen { archive, opened } = &mut *seen;
         let end = walk("", path, |at, _| {
-            let link = self.link(at)?;
-            if let Some(target) = &link {
-                archive.put(at, Entry::Link(target.clone()));
+            let link = self.link(at);
+            match &link {
+                Ok(Some(target)) => archive.put(at, Entry::Link(target.clone())),
+                Ok(None) | Err(Errno::NOENT | Errno::NOTDIR) => {}
+                // A link that may not be read, such as a namespace of another user's process.
+                Err(e) => archive.put(at, Entry::Error(*e)),
             }
-            Ok(link)
+            link
         });
         if let Ok(at) = end {
             opened.insert(path.to_owned());

@@ -1,10 +1,14 @@
 //! One look at the whole machine: every device in a thread of its own, so that one that hangs in the kernel costs only itself.
 
 use crate::nic::Modules;
-use crate::rdma::{self, PortMtu};
+use crate::nodes::{self, Nodes};
+use crate::rdma::{self, Means, PortMtu};
+use crate::resting::Resting;
 use crate::tree::Tree;
-use crate::{Clock, netdev, parse, rtnl};
-use rdmascope_model::{Device, Netdev, PortState, Reading, Routing, Snapshot, System, Wall};
+use crate::{Clock, QueuePairs, interface, netdev, parse, pci, processes, rtnl, system};
+use rdmascope_model::{
+    Device, Netdev, PciFunction, PortState, Reading, Routing, Snapshot, System, Wall, Workload,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,8 +41,12 @@ pub struct Host {
     tree: Arc<Tree>,
     /// Devices that are looked at; empty: all.
     only: Arc<[String]>,
-    /// Devices whose reading has begun and not come back.
+    /// Names of processes that should use RDMA.
+    workloads: Arc<[String]>,
+    /// Devices and parts of the machine whose reading has begun and not come back.
     pub(crate) reading: Arc<Mutex<BTreeSet<String>>>,
+    /// Counters that the driver refused lately.
+    resting: Arc<Resting>,
     pub(crate) modules: Arc<Modules>,
 }
 
@@ -53,7 +61,14 @@ impl Host {
     }
 
     pub(crate) fn of(tree: Tree) -> Self {
-        Self { tree: Arc::new(tree), only: Arc::default(), reading: Arc::default(), modules: Arc::default() }
+        Self {
+            tree: Arc::new(tree),
+            only: Arc::default(),
+            workloads: Arc::default(),
+            reading: Arc::default(),
+            resting: Arc::default(),
+            modules: Arc::default(),
+        }
     }
 
     /// The machine that we run on.
@@ -68,6 +83,13 @@ impl Host {
     #[must_use]
     pub fn only(mut self, devices: &[String]) -> Self {
         self.only = devices.into();
+        self
+    }
+
+    /// The same machine, on which processes with these names (`*` stands for any letters) should use RDMA.
+    #[must_use]
+    pub fn with_workloads(mut self, names: &[String]) -> Self {
+        self.workloads = names.into();
         self
     }
 
@@ -92,12 +114,62 @@ impl Host {
     /// back the removal, and sysfs still says ACTIVE meanwhile (seen on rxe).
     #[must_use]
     pub fn uverbs_nodes(&self) -> Reading<BTreeMap<String, String>> {
-        rdma::uverbs_nodes(&self.tree).map(|(nodes, _)| nodes)
+        nodes::verbs(&self.tree).map(|(nodes, _)| nodes)
     }
 
     /// Network devices: by rtnetlink on the machine that we run on, from the capture's files elsewhere.
     pub async fn netdevs(&self) -> Reading<BTreeMap<String, Netdev>> {
-        if self.is_real() { rtnl::dump().await } else { netdev::from_files(&self.tree) }
+        if !self.is_real() {
+            return netdev::from_files(&self.tree);
+        }
+        rtnl::dump().await.map(|mut netdevs| {
+            interface::complete(&self.tree, &mut netdevs);
+            netdevs
+        })
+    }
+
+    /// PCI functions that matter here, and the bridges above them. Each costs about fifteen small files: for every minute, not every second.
+    pub async fn pci(&self) -> Reading<BTreeMap<String, PciFunction>> {
+        self.part("PCI functions", pci::functions, Reading::Failed).await
+    }
+
+    /// The kernel, its settings and its limits: for every minute.
+    pub async fn system(&self) -> System {
+        self.part("the machine's settings", system::system, |why| System::unread(&why)).await
+    }
+
+    /// Processes that hold queue pairs, by the kernel's table of them, and those that should ([`Self::with_workloads`]): for every
+    /// minute at most, since the names of all processes are read for the latter. A capture has a table of its own.
+    pub async fn workloads(&self, queue_pairs: Reading<Vec<QueuePairs>>) -> Reading<Vec<Workload>> {
+        let names = Arc::clone(&self.workloads);
+        let read = move |tree: &Tree| {
+            let table = if tree.is_real() { queue_pairs } else { processes::captured_queue_pairs(tree) };
+            processes::workloads(tree, &table, &names)
+        };
+        self.part("processes", read, Reading::Failed).await
+    }
+
+    /// Reads one part of the machine in a thread of its own, within the deadline of a device.
+    async fn part<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        read: impl FnOnce(&Tree) -> T + Send + 'static,
+        failed: impl FnOnce(String) -> T,
+    ) -> T {
+        if !self.reading.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned()) {
+            return failed(format!("an earlier reading of {what} is still stuck in the kernel"));
+        }
+        let host = self.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            let value = read(&host.tree);
+            host.reading.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
+            value
+        });
+        match tokio::time::timeout(DEVICE_DEADLINE, reading).await {
+            Ok(Ok(value)) => value,
+            Ok(Err(_)) => failed(format!("the thread that read {what} ended early")),
+            Err(_) => failed(format!("reading {what} took longer than {} s", DEVICE_DEADLINE.as_secs())),
+        }
     }
 
     /// Everything, once.
@@ -109,13 +181,14 @@ impl Host {
     pub async fn snapshot(&self, mtu_of: impl Fn(&str, u8) -> PortMtu + Send + Sync + 'static) -> Snapshot {
         let taken_at = self.taken_at();
         let mtu_of: Arc<MtuOf> = Arc::new(mtu_of);
+        let nodes = Arc::new(Nodes::read(&self.tree));
         let devices = match rdma::device_names(&self.tree) {
             Reading::Value(names) => {
                 let wanted = |name: &String| self.only.is_empty() || self.only.contains(name);
                 let reads: Vec<_> = names
                     .into_iter()
                     .filter(wanted)
-                    .map(|name| self.begin_device(name, Arc::clone(&mtu_of)))
+                    .map(|name| self.begin_device(name, Arc::clone(&mtu_of), Arc::clone(&nodes)))
                     .collect();
                 let mut devices = Vec::with_capacity(reads.len());
                 let deadline = tokio::time::Instant::now() + DEVICE_DEADLINE;
@@ -127,16 +200,18 @@ impl Host {
             Reading::Absent => Reading::Absent,
             Reading::Failed(why) => Reading::Failed(why),
         };
-        let mut netdevs = self.netdevs().await;
+        let queue_pairs = Reading::failed(rdma::NOT_YET);
+        let (mut netdevs, pci, system, workloads) =
+            tokio::join!(self.netdevs(), self.pci(), self.system(), self.workloads(queue_pairs));
         self.add_details(&devices, &mut netdevs).await;
         Snapshot {
             taken_at,
             devices,
             netdevs,
             routing: Routing::unread(rdma::NOT_YET),
-            pci: Reading::failed(rdma::NOT_YET),
-            system: System::unread(rdma::NOT_YET),
-            workloads: Reading::failed(rdma::NOT_YET),
+            pci,
+            system,
+            workloads,
         }
     }
 
@@ -150,7 +225,12 @@ impl Host {
     }
 
     /// Starts the reading of one device, unless an earlier one is still stuck.
-    fn begin_device(&self, name: String, mtu_of: Arc<MtuOf>) -> (String, Option<DeviceRead>) {
+    fn begin_device(
+        &self,
+        name: String,
+        mtu_of: Arc<MtuOf>,
+        nodes: Arc<Nodes>,
+    ) -> (String, Option<DeviceRead>) {
         if !self.reading.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
             return (name, None);
         }
@@ -159,7 +239,8 @@ impl Host {
             let ask = |device: &str, port: u8| {
                 if host.is_real() { mtu_of(device, port) } else { captured_mtu(&host.tree, device, port) }
             };
-            let read = rdma::device(&host.tree, &device, &ask);
+            let resting = host.is_real().then_some(&*host.resting);
+            let read = rdma::device(&host.tree, &device, &Means { mtu_of: &ask, nodes: &nodes, resting });
             host.reading.lock().unwrap_or_else(PoisonError::into_inner).remove(&device);
             read
         });

@@ -19,6 +19,9 @@ const FILE_BYTES_MAX: usize = 4096;
 /// Most entries of one folder that are looked at; the longest real one is a GID table, 256 slots.
 const ENTRIES_MAX: usize = 8192;
 
+/// Tries to open a path inside a root while other programs rename files; each takes microseconds.
+const AGAIN_MAX: u32 = 64;
+
 /// Stands for "it exists, and whoever made the capture did not read it"; no file system gives this error.
 const NOT_CAPTURED: Errno = Errno::NOMEDIUM;
 
@@ -84,7 +87,11 @@ impl Tree {
     /// What was read some seconds earlier, where a capture holds it below `folder`: a root of its own.
     pub(crate) fn root_below(&self, folder: &str) -> Option<Self> {
         match &self.source {
-            Source::Folder { .. } => Some(Self::of(self.source.folder(folder).ok()?)),
+            Source::Folder { .. } => {
+                let recorder =
+                    self.recorder.as_ref().and_then(|recorder| recorder.below(folder)).map(Arc::new);
+                Some(Self { recorder, ..Self::of(self.source.folder(folder).ok()?) })
+            }
             Source::Archive { archive, .. } => archive.below(folder).map(Self::in_memory),
         }
     }
@@ -105,7 +112,8 @@ impl Tree {
     pub(crate) fn text(&self, path: &str) -> Reading<String> {
         let bytes = match self.bytes(path, FILE_BYTES_MAX) {
             Ok(bytes) => bytes,
-            Err(Errno::NOENT | Errno::NOTDIR) => return Reading::Absent,
+            // EOPNOTSUPP: the driver has no such thing (`phys_port_name`).
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::OPNOTSUPP) => return Reading::Absent,
             Err(e) => return Reading::Failed(format!("reading {}{path}: {}", self.label, words(e))),
         };
         if bytes.len() > FILE_BYTES_MAX {
@@ -158,6 +166,55 @@ impl Tree {
         self.binary(path, most).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// What is written in a symbolic link, such as `net:[4026531840]`; the link is not followed.
+    pub(crate) fn link_text(&self, path: &str) -> Reading<String> {
+        let read = self.source.link(path);
+        self.record(path, |recorder, path| recorder.exists(path));
+        match read {
+            Ok(text) => Reading::Value(text),
+            Err(Errno::NOENT | Errno::NOTDIR) => Reading::Absent,
+            Err(e) => Reading::Failed(format!("reading the link {}{path}: {}", self.label, words(e))),
+        }
+    }
+
+    /// The last name of where a link leads, such as the driver's name for `device/driver`.
+    pub(crate) fn target_name(&self, path: &str) -> Reading<String> {
+        match self.resolved(path) {
+            Reading::Value(target) => match target.file_name().and_then(|name| name.to_str()) {
+                Some(name) => Reading::Value(name.to_owned()),
+                None => Reading::Failed(format!("{path} leads to a name that is not text")),
+            },
+            Reading::Absent => Reading::Absent,
+            Reading::Failed(why) => Reading::Failed(why),
+        }
+    }
+
+    /// For a file that every machine has: when it is not there, it could not be looked at.
+    pub(crate) fn owed<T>(&self, path: &str, reading: Reading<T>) -> Reading<T> {
+        match reading {
+            Reading::Absent if self.is_real() => {
+                Reading::Failed(format!("{}{path} is not there", self.label))
+            }
+            Reading::Absent => Reading::Failed(format!("{}{path} is not part of this capture", self.label)),
+            other => other,
+        }
+    }
+
+    /// For a file that a machine may lack: that it is not there means something only where the folder around it is.
+    pub(crate) fn owed_within<T>(&self, folder: &str, reading: Reading<T>) -> Reading<T> {
+        match reading {
+            Reading::Absent if !self.is_there(folder) => self.owed(folder, Reading::Absent),
+            other => other,
+        }
+    }
+
+    /// Whether a file or folder is there, as far as it may be seen.
+    pub(crate) fn is_there(&self, path: &str) -> bool {
+        let there = self.source.is_there(path);
+        self.record(path, |recorder, path| recorder.exists(path));
+        there
+    }
+
     /// Names in a folder, sorted, numbers by their value; `Absent` when there is no such folder.
     pub(crate) fn list(&self, path: &str) -> Reading<Vec<String>> {
         let names = self.source.names(path);
@@ -193,7 +250,16 @@ impl Source {
             // Container runtimes of old refuse openat2(2), and there is nothing to stay inside of here.
             return openat(root, path, flags, Mode::empty());
         }
-        openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
+        let open = || openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT);
+        let mut opened = open();
+        for _ in 0..AGAIN_MAX {
+            if !matches!(opened, Err(Errno::AGAIN)) {
+                break;
+            }
+            // Something on the machine was renamed: the kernel is not sure of `..` and asks for another try (openat2(2)).
+            opened = open();
+        }
+        opened
     }
 
     fn folder(&self, path: &str) -> Result<Self, Errno> {
@@ -240,6 +306,26 @@ impl Source {
         }
     }
 
+    fn link(&self, path: &str) -> Result<String, Errno> {
+        match self {
+            Self::Folder { root, real } => {
+                let fd = Self::open(root, *real, path, OFlags::PATH | OFlags::NOFOLLOW)?;
+                // Of what is no link, the kernel says ENOENT here, as if it were not there.
+                let text = rustix::fs::readlinkat(&fd, "", Vec::new());
+                let text = text.map_err(|e| if e == Errno::NOENT { Errno::INVAL } else { e })?;
+                Ok(text.to_string_lossy().into_owned())
+            }
+            Self::Archive { archive, at } => archive.link(at, path),
+        }
+    }
+
+    fn is_there(&self, path: &str) -> bool {
+        match self {
+            Self::Folder { root, real } => Self::open(root, *real, path, OFlags::PATH).is_ok(),
+            Self::Archive { archive, at } => archive.find(at, path).is_ok(),
+        }
+    }
+
     /// Names in a folder, in no order; `ILSEQ` when one of them is not text.
     fn names(&self, path: &str) -> Result<Vec<String>, Errno> {
         let (root, real) = match self {
@@ -272,12 +358,19 @@ impl Source {
     }
 }
 
+/// What is said when a driver answers EINVAL.
+const EINVAL_WORDS: &str =
+    "the driver answers EINVAL (not supported on this port, or not in its present state)";
+
+/// Whether a reading failed because the driver answered EINVAL: asking again soon gives the same, and may fill the kernel log.
+pub(crate) fn is_refused(why: &str) -> bool {
+    why.ends_with(EINVAL_WORDS)
+}
+
 /// An errno with what it means in sysfs, where that differs from its usual text.
 fn words(e: Errno) -> String {
     match e {
-        Errno::INVAL => {
-            "the driver answers EINVAL (not supported on this port, or not in its present state)".to_owned()
-        }
+        Errno::INVAL => EINVAL_WORDS.to_owned(),
         NOT_CAPTURED => "it is not part of this capture".to_owned(),
         Errno::ACCESS | Errno::PERM => format!("{}: permission denied; run as root", std::io::Error::from(e)),
         _ => std::io::Error::from(e).to_string(),
@@ -324,6 +417,37 @@ mod tests {
         assert_eq!(tree.text("pipe"), Reading::Absent);
         assert_eq!(tree.text("missing"), Reading::Absent);
         assert!(matches!(tree.text("folder"), Reading::Failed(why) if why.contains("Is a directory")));
+    }
+
+    #[test]
+    fn files_of_procfs_are_read_beyond_one_page_and_links_are_not_followed() {
+        let folder = Folder::new();
+        folder.write("long", &"0123456789".repeat(1000));
+        folder.write("empty", "");
+        folder.link("ns", "net:[4026531840]");
+        let tree = Tree::open(folder.path()).unwrap();
+        assert_eq!(tree.beginning("long", 100_000).value().unwrap().len(), 10_000);
+        assert_eq!(tree.beginning("long", 12), Reading::Value("012345678901".to_owned()));
+        assert_eq!(tree.beginning("empty", 12), Reading::Value(String::new()));
+        assert_eq!(tree.beginning("missing", 12), Reading::Absent);
+        assert_eq!(tree.link_text("ns"), Reading::Value("net:[4026531840]".to_owned()));
+        assert_eq!(tree.link_text("other"), Reading::Absent);
+        let real = Tree::open(Path::new("/")).unwrap();
+        assert!(real.link_text("proc/self/ns/net").value().unwrap().starts_with("net:["));
+        // procfs gives a page at a time: an own environment, or the maps of a test, is longer.
+        assert!(real.beginning("proc/self/maps", 1 << 20).value().unwrap().len() > FILE_BYTES_MAX);
+    }
+
+    #[test]
+    fn what_is_missing_from_a_capture_is_not_what_a_machine_lacks() {
+        let folder = Folder::new();
+        folder.write("sys/devices/system/cpu/online", "0-3");
+        let tree = Tree::open(folder.path()).unwrap();
+        let absent = || Reading::<u32>::Absent;
+        assert_eq!(tree.owed_within("sys/devices/system/cpu", absent()), Reading::Absent);
+        let gone = "sys/module is not part of this capture";
+        assert_eq!(tree.owed_within("sys/module", absent()), Reading::Failed(gone.to_owned()));
+        assert_eq!(tree.owed("sys/module", Reading::Value(1)), Reading::Value(1));
     }
 
     #[test]

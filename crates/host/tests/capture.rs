@@ -54,10 +54,10 @@ fn errors_are_those_of_the_kernel() {
     let text = captured(fake.root(), Duration::ZERO);
     let rate = fake.port_file("mlx5_0", "rate");
     // Its place in the archive is where the links of the class folder lead.
-    let line = text.lines().find(|line| line.starts_with("== ") && line.ends_with("/ports/1/rate"));
+    let line = text.lines().find(|line| line.starts_with("== sys/") && line.ends_with("/ports/1/rate"));
     let place = line.unwrap_or_else(|| panic!("no {rate} in {text}")).trim_start_matches("== ");
-    let broken =
-        text.replacen(&format!("== {place}\n400 Gb/sec (4X NDR)\n"), &format!("!! {place} EINVAL\n"), 1);
+    let rated = format!("== {place}\n{}", fake.folder().text(&rate));
+    let broken = text.replace(&rated, &format!("!! {place} EINVAL\n"));
     assert_ne!(broken, text);
     let seen = read(&Host::from_archive(&broken).expect("an archive"));
     let why = seen.devices.value().unwrap()[0].ports[0].rate_bps.clone();
@@ -67,25 +67,44 @@ fn errors_are_those_of_the_kernel() {
 #[test]
 fn two_readings_are_two_machines_with_their_times() {
     let fake = FakeHost::rxe(1);
-    let text = captured(fake.root(), Duration::from_millis(20));
-    let now = Host::from_archive(&text).expect("an archive");
+    let now = Host::from_archive(&captured(fake.root(), Duration::ZERO)).expect("an archive");
     let before = now.earlier().expect("an earlier reading");
     assert!(before.earlier().is_none());
     let (now, before) = (read(&now), read(&before));
-    assert!(now.taken_at.since(before.taken_at) >= Duration::from_millis(20), "{before:?} {now:?}");
-    assert_eq!(now.devices, before.devices);
+    assert_eq!(now.taken_at.since(before.taken_at), Duration::from_secs(60));
+    let packets = |machine: &Snapshot| {
+        machine.devices.value().unwrap()[0].ports[0].counters["sent_pkts"].value().copied()
+    };
+    assert_eq!((packets(&before), packets(&now)), (Some(10_009), Some(20_009)));
+}
+
+#[test]
+fn this_machine_is_read_twice_and_its_capture_judges_the_same() {
+    let text = captured(Path::new("/"), Duration::from_millis(20));
+    let now = Host::from_archive(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let before = now.earlier().expect("an earlier reading");
+    let (now, before) = (read(&now), read(&before));
+    assert!(now.taken_at.since(before.taken_at) >= Duration::from_millis(20));
+    let ids = |findings: Vec<Finding>| -> Vec<_> {
+        findings.into_iter().map(|f| (f.id, f.status, f.subject)).collect()
+    };
+    let live = judged(&Host::here().expect("/ can be opened"));
+    assert_eq!(ids(run(&Look::first(&now, &Policy::default()))), ids(live), "{text}");
 }
 
 #[test]
 fn nothing_tells_whose_machine_it_is() {
     let fake = FakeHost::mlx5(1);
     fake.folder().write("proc/sys/kernel/hostname", "gpu12.corp.example\n");
+    for below in ["", "rdmascope/earlier/"] {
+        fake.folder().write(&format!("{below}proc/cmdline"), "root=/dev/secret iommu=pt\n");
+    }
     fake.folder().write(&fake.port_file("mlx5_0", "gids/0"), "fe80:0000:0000:0000:ba3f:d2ff:fe12:3456\n");
     fake.folder().write("rdmascope/netdev/eth0/addresses", "129.132.7.9/24\nfe80::ba3f:d2ff:fe12:3456/64\n");
     let node_guid = Path::new("sys/class/infiniband/mlx5_0/node_guid").to_str().unwrap();
     fake.folder().write(node_guid, "b83f:d203:0012:3456\n");
     let text = captured(fake.root(), Duration::ZERO);
-    for private in ["gpu12", "corp", "d2ff", "d203", "12:3456", "0012:3456", "129.132"] {
+    for private in ["gpu12", "corp", "/dev/secret", "d2ff", "d203", "12:3456", "0012:3456", "129.132"] {
         assert!(!text.contains(private), "{private} in\n{text}");
     }
     assert!(text.contains("\n== sys/devices/"), "files stand where the links lead:\n{text}");

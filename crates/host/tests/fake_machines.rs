@@ -1,9 +1,12 @@
 //! What the readers make of whole machines, and what the checks say of them.
 
 use rdmascope_checks::{Look, Policy, run, worst};
-use rdmascope_fixtures::{FakeHost, Folder};
+use rdmascope_fixtures::{FakeHost, Folder, snapshot};
 use rdmascope_host::{Host, HostError, PortMtu, Traffic, endpoints};
-use rdmascope_model::{Cause, Finding, LinkLayer, PhysState, PortState, Reading, Snapshot, Status};
+use rdmascope_model::{
+    Cause, Finding, Function, LinkLayer, PciFunction, PhysState, PortState, Reading, Snapshot, Status,
+};
+use std::collections::BTreeMap;
 
 fn host(fake: &FakeHost) -> Host {
     Host::new(fake.root().to_owned()).expect("the root is there")
@@ -48,7 +51,7 @@ fn a_connectx_machine_is_read_as_the_kernel_shows_it() {
     assert_eq!(port.state, Reading::Value(PortState::Active));
     assert_eq!(port.phys_state, Reading::Value(PhysState::LinkUp));
     assert_eq!(port.link_layer, Reading::Value(LinkLayer::Ethernet));
-    assert_eq!(port.rate_bps, Reading::Value(400_000_000_000));
+    assert_eq!(port.rate_bps, Reading::Value(100_000_000_000));
     assert_eq!(port.lid, Reading::Value(0));
     assert_eq!((&port.active_mtu, &port.max_mtu), (&Reading::Value(4096), &Reading::Value(4096)));
     assert_eq!(port.netdev, Reading::Value("eth1".into()));
@@ -63,12 +66,81 @@ fn a_connectx_machine_is_read_as_the_kernel_shows_it() {
 }
 
 #[test]
+fn the_same_machine_as_files_and_as_readings() {
+    let (seen, built) = (read(&host(&FakeHost::mlx5(2))), snapshot::roce(2));
+    assert_eq!(seen.system, built.system);
+    assert_eq!(seen.workloads, built.workloads);
+    // devlink is read elsewhere.
+    let forget = |functions: &Reading<BTreeMap<String, PciFunction>>| {
+        let mut functions = functions.value().expect("PCI functions are read").clone();
+        functions.values_mut().for_each(|function| function.enable_roce = Reading::Absent);
+        functions
+    };
+    assert_eq!(forget(&seen.pci), forget(&built.pci));
+    for (seen, built) in seen.devices.value().unwrap().iter().zip(built.devices.value().unwrap()) {
+        assert_eq!((&seen.function, &seen.nodes), (&built.function, &built.nodes));
+        assert_eq!((&seen.card, &seen.system_guid), (&built.card, &built.system_guid));
+        let (port, expected) = (&seen.ports[0], &built.ports[0]);
+        assert_eq!((&port.sm_lid, &port.pkeys), (&expected.sm_lid, &expected.pkeys));
+        assert_eq!((&port.rate_bps, &port.gids), (&expected.rate_bps, &expected.gids));
+    }
+    for (name, built) in built.netdevs.value().unwrap() {
+        let seen = &seen.netdevs.value().unwrap()[name];
+        assert_eq!((&seen.pci_address, &seen.driver), (&built.pci_address, &built.driver));
+        assert_eq!((&seen.dev_port, &seen.bond), (&built.dev_port, &built.bond));
+        assert_eq!((&seen.arp_ignore, &seen.arp_announce), (&built.arp_ignore, &built.arp_announce));
+        assert_eq!(&seen.rp_filter, &built.rp_filter);
+    }
+}
+
+#[test]
+fn an_infiniband_machine_has_no_network_device_and_is_well() {
+    let fake = FakeHost::infiniband(2);
+    let seen = read(&host(&fake));
+    let port = &seen.devices.value().unwrap()[1].ports[0];
+    assert_eq!((&port.link_layer, &port.netdev), (&Reading::Value(LinkLayer::InfiniBand), &Reading::Absent));
+    assert_eq!((&port.lid, &port.sm_lid), (&Reading::Value(0x12a), &Reading::Value(1)));
+    let nodes: Vec<&str> = seen.devices.value().unwrap()[1].nodes.iter().map(|node| &node.name[..]).collect();
+    assert_eq!(nodes, ["uverbs1", "issm1", "umad1"]);
+    complaints(&judged(&fake), &[]);
+}
+
+#[test]
+fn what_a_minute_ago_was_is_a_machine_of_its_own() {
+    let fake = FakeHost::mlx5(1);
+    let before = read(&Host::new(fake.root().join("rdmascope/earlier")).unwrap());
+    let now = read(&host(&fake));
+    let sent = |snapshot: &Snapshot| {
+        *snapshot.devices.value().unwrap()[0].ports[0].counters["port_xmit_packets"].value().unwrap()
+    };
+    assert_eq!(sent(&now) - sent(&before), 36_600_000);
+    assert_eq!((&before.system, &before.pci), (&now.system, &now.pci));
+    let counter = |snapshot: &Snapshot| {
+        rdmascope_checks::counters::retransmits(&snapshot.devices.value().unwrap()[0].ports[0].counters)
+    };
+    assert_eq!(counter(&before), counter(&now));
+}
+
+#[test]
+fn processes_that_should_use_rdma_are_named_by_the_caller() {
+    let fake = FakeHost::mlx5(1);
+    fake.folder().write("proc/12/comm", "python3\n");
+    let names = |host: &Host| -> Vec<String> {
+        read(host).workloads.value().unwrap().iter().map(|workload| workload.name.clone()).collect()
+    };
+    assert!(names(&host(&fake)).is_empty());
+    assert_eq!(names(&host(&fake).with_workloads(&["python*".to_owned()])), ["python3"]);
+}
+
+#[test]
 fn a_soft_roce_device_has_less_and_is_no_worse_for_it() {
     let fake = FakeHost::rxe(2);
     let seen = read(&host(&fake));
     let device = &seen.devices.value().unwrap()[0];
     assert_eq!((&device.firmware, &device.pci_address), (&Reading::Absent, &Reading::Absent));
     assert_eq!((&device.driver, &device.numa_node), (&Reading::Absent, &Reading::Absent));
+    assert_eq!(device.function, Reading::Value(Function::Software));
+    assert_eq!(seen.pci, Reading::Value(BTreeMap::new()));
     assert_eq!(device.ports[0].rate_bps, Reading::Value(10_000_000_000));
     assert_eq!(device.ports[0].netdev, Reading::Value("w1".into()));
     assert!(!device.ports[0].counters.contains_key("port_xmit_data"));
