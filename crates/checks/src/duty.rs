@@ -52,9 +52,13 @@ pub(crate) fn links<'a>(
 }
 
 /// An InfiniBand virtual function, by what the kernel says of it or by its looks: inside a virtual machine or a pod nothing else tells.
+/// Without a GUID, or down over a physical link that is up, is no physical port; LID 65535 is no sign, for physical ports show it too
+/// as long as no subnet manager has come by.
 pub(crate) fn is_infiniband_virtual(device: &Device, port: &Port) -> bool {
     let infiniband = port.link_layer == Reading::Value(LinkLayer::InfiniBand);
-    let looks = has_no_guid(device) || port.lid == Reading::Value(u16::MAX);
+    let down_over_link =
+        port.state == Reading::Value(PortState::Down) && port.phys_state == Reading::Value(PhysState::LinkUp);
+    let looks = has_no_guid(device) || down_over_link;
     infiniband && (matches!(device.function.value(), Some(Function::Virtual { .. })) || looks)
 }
 
@@ -110,9 +114,10 @@ fn never_had_link(snapshot: &Snapshot, device: &Device, port: &Port) -> bool {
     let Ok((_, netdev)) = netdev_under(snapshot, port) else { return false };
     let lost = netdev.statistics.value().and_then(|all| all.get("link_down_events_phy"));
     // Losses of the carrier may be counted without a return: a driver that begins with the carrier off.
-    let returns = netdev.carrier_changes.value().map(|changes| {
-        changes.saturating_sub(netdev.carrier_down_count.value().copied().unwrap_or(0))
-    });
+    let returns = netdev
+        .carrier_changes
+        .value()
+        .map(|changes| changes.saturating_sub(netdev.carrier_down_count.value().copied().unwrap_or(0)));
     returns == Some(0) && lost.is_none_or(|lost| *lost == 0) && downed.is_none_or(|downed| *downed == 0)
 }
 
@@ -187,5 +192,20 @@ mod tests {
         for function in [Function::Representor, Function::Management] {
             assert_eq!(second(|d| d.function = Reading::Value(function)).1, Duty::NotJudged);
         }
+    }
+
+    #[test]
+    fn a_physical_port_without_subnet_manager_is_no_virtual_function() {
+        let looks = |state, phys| {
+            let mut machine = infiniband(1);
+            let Reading::Value(devices) = &mut machine.devices else { panic!("no devices") };
+            let port = &mut devices[0].ports[0];
+            port.lid = Reading::Value(u16::MAX);
+            (port.state, port.phys_state) = (Reading::Value(state), Reading::Value(phys));
+            is_infiniband_virtual(&devices[0], &devices[0].ports[0])
+        };
+        assert!(!looks(PortState::Down, PhysState::Polling));
+        assert!(!looks(PortState::Init, PhysState::LinkUp));
+        assert!(looks(PortState::Down, PhysState::LinkUp));
     }
 }

@@ -39,7 +39,7 @@ pub enum Rise {
 }
 
 /// A source that was not seen for so long is forgotten.
-const FORGOTTEN_AFTER: Duration = Duration::from_hours(25);
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(25 * 3600);
 
 /// The kernel works out the time of the boot from two clocks; it may differ by so much, in milliseconds, without a new boot.
 const BOOT_JITTER_MS: u64 = 60_000;
@@ -112,7 +112,8 @@ impl Past {
         });
         let seen: Vec<Seen> = seen.collect();
         let folders = ["counters/", "hw_counters/"].into_iter();
-        let unread = folders.filter_map(|name| port.counters.get(name)?.why_missing().map(str::to_owned)).next();
+        let unread =
+            folders.filter_map(|name| port.counters.get(name)?.why_missing().map(str::to_owned)).next();
         let around = Around { at, restarted, unread, unlisted_is_zero: false };
         self.track(Source::Port(device.to_owned(), port.number)).observe(around, &seen);
     }
@@ -175,7 +176,9 @@ impl Past {
     pub fn rise(&self, source: &Source, counter: &str, window: Duration) -> Rise {
         let Some(last) = self.last else { return Rise::Unknown("nothing was seen yet".to_owned()) };
         let Some(track) = self.tracks.get(source).filter(|track| track.last == last) else {
-            return Rise::Unknown(format!("{counter} was not looked at, or what it belongs to is not there now"));
+            return Rise::Unknown(format!(
+                "{counter} was not looked at, or what it belongs to is not there now"
+            ));
         };
         track.rise(self.names.get(counter).copied(), counter, window)
     }

@@ -30,6 +30,10 @@ pub const ALL: &[Check] = &[
     infiniband::subnet_manager::CHECK,
     infiniband::partition_keys::CHECK,
     gid::usable::CHECK,
+    gid::versions::CHECK,
+    gid::moved::CHECK,
+    gid::duplicate::CHECK,
+    gid::family::CHECK,
     mtu::netdev::CHECK,
     mtu::rdma::CHECK,
     infiniband::transmit_wait::CHECK,
@@ -78,4 +82,5 @@ pub const ALL: &[Check] = &[
     workload::gpudirect::CHECK,
     workload::namespace_mode::CHECK,
     workload::idle_states::CHECK,
+    gid::workload_index::CHECK,
 ];

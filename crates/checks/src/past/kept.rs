@@ -25,7 +25,7 @@ pub struct GidMove {
 }
 
 /// GIDs that are gone are remembered so long: they may come back in another slot.
-const GONE_KEPT: Duration = Duration::from_hours(25);
+const GONE_KEPT: Duration = Duration::from_secs(25 * 3600);
 
 type PortKey = (String, u8);
 

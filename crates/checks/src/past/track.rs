@@ -8,9 +8,9 @@ use std::time::Duration;
 
 /// Rings: a sample at most so often, kept for so long.
 const RINGS: [(Duration, Duration); 3] = [
-    (Duration::from_secs(60), Duration::from_mins(6)),
-    (Duration::from_mins(5), Duration::from_mins(70)),
-    (Duration::from_hours(1), Duration::from_hours(25)),
+    (Duration::from_secs(60), Duration::from_secs(6 * 60)),
+    (Duration::from_secs(5 * 60), Duration::from_secs(70 * 60)),
+    (Duration::from_secs(3600), Duration::from_secs(25 * 3600)),
 ];
 
 /// Which ring's number of samples makes a median: three steps of an hour.
@@ -143,7 +143,8 @@ impl Track {
         let older = self.rings.iter().flatten().filter(usable);
         let older = older.map(|sample| (self.last.since(sample.at), sample.total(place)));
         let older: Vec<(Duration, u64)> = older.filter_map(|(age, total)| Some((age, total?))).collect();
-        let far_enough = older.iter().filter(|(age, _)| *age >= window && *age <= window + slack(window)).min();
+        let far_enough =
+            older.iter().filter(|(age, _)| *age >= window && *age <= window + slack(window)).min();
         let within = || older.iter().filter(|(age, _)| *age < window).max();
         match far_enough.or_else(within) {
             Some((age, total)) => Rise::By(column.total.saturating_sub(*total), *age),
@@ -189,7 +190,8 @@ impl Track {
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         let samples = self.rings.iter().flatten();
-        let of_samples: usize = samples.map(|s| size_of::<Sample>() + s.totals.len() * size_of::<u64>()).sum();
+        let of_samples: usize =
+            samples.map(|s| size_of::<Sample>() + s.totals.len() * size_of::<u64>()).sum();
         of_samples + self.columns.len() * size_of::<Column>()
     }
 }

@@ -106,7 +106,11 @@ fn mismatch(snapshot: &Snapshot, device: &Device, port: &Port) -> Option<(String
     let dev_port = netdev.dev_port.value().filter(|_| device.ports.len() > 1 && is_plain(netdev));
     if let Some(dev_port) = dev_port.filter(|p| **p + 1 != u32::from(port.number)) {
         return Some((
-            format!("RDMA port {} is {name}, which is dev_port {dev_port} (port {})", port.number, dev_port + 1),
+            format!(
+                "RDMA port {} is {name}, which is dev_port {dev_port} (port {})",
+                port.number,
+                dev_port + 1
+            ),
             "the driver counts RDMA ports and network ports in another order, or a network device was moved",
         ));
     }
@@ -138,12 +142,21 @@ mod tests {
     #[test]
     fn each_device_has_its_mapping_as_text() {
         let found = judged(&roce(2));
-        let words: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.status, f.summary.as_str())).collect();
+        let words: Vec<_> =
+            found.iter().map(|f| (f.subject.as_str(), f.status, f.summary.as_str())).collect();
         assert_eq!(
             words,
             [
-                ("mlx5_0", Status::Ok, "PCI function 0000:3b:00.0: port 1 is eth0 (physical port p0, dev_port 0)"),
-                ("mlx5_1", Status::Ok, "PCI function 0000:3b:00.1: port 1 is eth1 (physical port p0, dev_port 0)"),
+                (
+                    "mlx5_0",
+                    Status::Ok,
+                    "PCI function 0000:3b:00.0: port 1 is eth0 (physical port p0, dev_port 0)"
+                ),
+                (
+                    "mlx5_1",
+                    Status::Ok,
+                    "PCI function 0000:3b:00.1: port 1 is eth1 (physical port p0, dev_port 0)"
+                ),
             ]
         );
         assert!(judged(&infiniband(1))[0].summary.ends_with("port 1 without a network device"));
@@ -163,7 +176,11 @@ mod tests {
         netdevs.get_mut("eth1").unwrap().dev_port = Reading::Value(1);
         let found = judged(&machine).remove(0);
         assert_eq!(found.status, Status::Warn);
-        assert!(found.summary.starts_with("RDMA port 1 is eth1, which is dev_port 1 (port 2)"), "{}", found.summary);
+        assert!(
+            found.summary.starts_with("RDMA port 1 is eth1, which is dev_port 1 (port 2)"),
+            "{}",
+            found.summary
+        );
         let Reading::Value(devices) = &mut machine.devices else { panic!("no devices") };
         devices[0].ports[0].netdev = Reading::Value("eth0".into());
         devices[0].ports[1].netdev = Reading::Value("eth1".into());
@@ -197,7 +214,10 @@ mod tests {
         let Reading::Value(devices) = &mut machine.devices else { panic!("no devices") };
         devices[0].pci_address = Reading::Value("0000:5e:00.0".into());
         let found = judged(&machine).remove(0);
-        assert_eq!((found.status, found.summary.contains("eth0 belongs to 0000:3b:00.0")), (Status::Warn, true));
+        assert_eq!(
+            (found.status, found.summary.contains("eth0 belongs to 0000:3b:00.0")),
+            (Status::Warn, true)
+        );
         let Reading::Value(netdevs) = &mut machine.netdevs else { panic!("no netdevs") };
         netdevs.get_mut("eth0").unwrap().kind = Reading::Value("bond".into());
         assert_eq!(judged(&machine)[0].status, Status::Ok);

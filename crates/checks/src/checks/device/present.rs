@@ -41,7 +41,9 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
     let missing = policy.devices.iter().filter(|wanted| !names.contains(&wanted.as_str()));
     let mut findings: Vec<Finding> = missing.map(|wanted| absent(wanted, &names)).collect();
     let pinned = policy.manifest.missing(snapshot.devices.value().map_or(&[], Vec::as_slice));
-    for (wanted, unread) in pinned.into_iter().filter(|(wanted, _)| !policy.devices.iter().any(|d| d == wanted)) {
+    for (wanted, unread) in
+        pinned.into_iter().filter(|(wanted, _)| !policy.devices.iter().any(|d| d == wanted))
+    {
         findings.push(match unread {
             None => absent(wanted, &names),
             Some(why) => unknown(ID, wanted.to_owned(), "whether the manifest's device is there", why),

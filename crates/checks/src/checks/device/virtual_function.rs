@@ -31,7 +31,8 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
             if is_infiniband_virtual(device, port) {
                 return Some(one(look, device, port));
             }
-            let summary = "a virtual function over Ethernet: its link is judged like any other port's".to_owned();
+            let summary =
+                "a virtual function over Ethernet: its link is judged like any other port's".to_owned();
             matches!(device.function.value(), Some(Function::Virtual { .. }))
                 .then(|| ok(ID, port_subject(device, port), summary))
         })
@@ -79,9 +80,15 @@ fn one(look: &Look<'_>, device: &Device, port: &Port) -> Finding {
     };
     let mut evidence = vec![
         format!("state = {}", state.as_str()),
-        format!("phys_state = {}", port.phys_state.value().map_or_else(|| why(&port.phys_state), |s| s.as_str())),
+        format!(
+            "phys_state = {}",
+            port.phys_state.value().map_or_else(|| why(&port.phys_state), |s| s.as_str())
+        ),
         format!("lid = {}", port.lid.value().map_or_else(|| why(&port.lid).to_owned(), u16::to_string)),
-        format!("node_guid = {}", device.node_guid.value().map_or_else(|| why(&device.node_guid), String::as_str)),
+        format!(
+            "node_guid = {}",
+            device.node_guid.value().map_or_else(|| why(&device.node_guid), String::as_str)
+        ),
     ];
     evidence.extend(function.map(|(device, port)| {
         format!("physical function = {} ({})", port_subject(device, port), state_of(port))
@@ -103,7 +110,9 @@ fn state_of(port: &Port) -> &str {
 
 /// The physical function's first port, where this machine has it.
 fn physical<'a>(look: &Look<'a>, device: &Device) -> Option<(&'a Device, &'a Port)> {
-    let Some(Function::Virtual { of: Reading::Value(address) }) = device.function.value() else { return None };
+    let Some(Function::Virtual { of: Reading::Value(address) }) = device.function.value() else {
+        return None;
+    };
     let devices = look.now.devices.value()?;
     let found = devices.iter().find(|d| d.pci_address.value() == Some(address))?;
     Some((found, found.ports.first()?))
@@ -193,6 +202,7 @@ mod tests {
         let mut seen = machine(|vf| set(vf, PortState::Down, u16::MAX));
         let Reading::Value(devices) = &mut seen.devices else { panic!("no devices") };
         devices[0].ports[0].state = Reading::Value(PortState::Down);
+        devices[0].ports[0].phys_state = Reading::Value(PhysState::Polling);
         assert!(judged(&seen).summary.starts_with("the port of its physical function is not ACTIVE"));
     }
 }

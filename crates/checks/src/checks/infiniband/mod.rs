@@ -4,9 +4,9 @@ pub(super) mod partition_keys;
 pub(super) mod subnet_manager;
 pub(super) mod transmit_wait;
 
+use crate::Policy;
 use crate::addressing::is_iwarp;
 use crate::finding::ports;
-use crate::Policy;
 use rdmascope_model::{Device, LinkLayer, Port, Reading, Snapshot};
 
 /// Every judged port that speaks InfiniBand. The link layer alone tells; LIDs and rate texts do not, and old iWARP drivers say

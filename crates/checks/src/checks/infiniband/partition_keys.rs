@@ -52,7 +52,9 @@ fn one(device: &Device, port: &Port) -> Option<Finding> {
     } else if keys.iter().all(|key| key & FULL == 0) {
         (
             Status::Warn,
-            format!("the port is a limited member of every partition ({list}): it reaches full members only, and no port like itself"),
+            format!(
+                "the port is a limited member of every partition ({list}): it reaches full members only, and no port like itself"
+            ),
             "a setting of the fabric: the subnet manager's partition list has this GUID as limited, or has only the default for it",
         )
     } else {

@@ -40,7 +40,12 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 fn has_link(port: &Port) -> bool {
     let dark = matches!(
         port.phys_state.value(),
-        Some(PhysState::Sleep | PhysState::Polling | PhysState::Disabled | PhysState::PortConfigurationTraining)
+        Some(
+            PhysState::Sleep
+                | PhysState::Polling
+                | PhysState::Disabled
+                | PhysState::PortConfigurationTraining
+        )
     );
     port.state != Reading::Value(PortState::Down) && !dark
 }
@@ -48,7 +53,8 @@ fn has_link(port: &Port) -> bool {
 fn one(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
     let subject = port_subject(device, port);
     if let Reading::Value(state @ (PortState::Init | PortState::Armed)) = &port.state {
-        let summary = format!("the link is up and the port is {}: no subnet manager brought it up", state.as_str());
+        let summary =
+            format!("the link is up and the port is {}: no subnet manager brought it up", state.as_str());
         return Some(none(subject, port, summary));
     }
     let (manager, lid) = match (&port.sm_lid, &port.lid) {
@@ -62,8 +68,9 @@ fn one(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
     if manager == 0 {
         return Some(none(subject, port, "no subnet manager is known to the port (SM LID 0)".to_owned()));
     }
-    if lid == 0 {
-        return Some(none(subject, port, "the subnet manager gave the port no LID".to_owned()));
+    if lid == 0 || lid == u16::MAX {
+        let summary = format!("the subnet manager gave the port no LID (it shows {lid})");
+        return Some(none(subject, port, summary));
     }
     let window = Duration::from_secs(u64::from(look.policy.whole(&limits::RECENT_CHANGE_SECONDS)));
     match look.past.manager_change(&device.name, port.number).filter(|change| change.age <= window) {
@@ -87,9 +94,8 @@ fn one(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
 }
 
 fn none(subject: String, port: &Port, summary: String) -> Finding {
-    let number = |reading: &Reading<u16>| {
-        reading.value().map_or_else(|| why(reading).to_owned(), u16::to_string)
-    };
+    let number =
+        |reading: &Reading<u16>| reading.value().map_or_else(|| why(reading).to_owned(), u16::to_string);
     Finding {
         id: ID.into(),
         status: Status::Fail,
@@ -145,6 +151,7 @@ mod tests {
         assert_eq!(seen(|_| {})[0].summary, "subnet manager at LID 1, own LID 298");
         assert_eq!(seen(|port| port.sm_lid = Reading::Value(0))[0].status, Status::Fail);
         assert_eq!(seen(|port| port.lid = Reading::Value(0))[0].status, Status::Fail);
+        assert_eq!(seen(|port| port.lid = Reading::Value(u16::MAX))[0].status, Status::Fail);
         assert_eq!(seen(|port| port.sm_lid = Reading::failed("EIO"))[0].status, Status::Unknown);
         assert_eq!(seen(|port| port.lid = Reading::failed("EIO"))[0].status, Status::Unknown);
     }

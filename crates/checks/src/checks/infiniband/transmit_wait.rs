@@ -46,12 +46,8 @@ fn one(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
     let window = Duration::from_secs(u64::from(look.policy.whole(&limits::CONGESTION_WINDOW_SECONDS)));
     let source = Source::Port(device.name.clone(), port.number);
     let limit = look.policy.limit(&limits::TRANSMIT_WAIT_WARN_SHARE);
-    let rate = |subject: &str| match &port.rate_bps {
-        Reading::Value(bps) if *bps > 0 => Ok(*bps as f64),
-        Reading::Value(_) => Err(unknown(ID, subject.to_owned(), "the port's rate", "it says 0")),
-        missing => Err(unknown(ID, subject.to_owned(), "the port's rate", why(missing))),
-    };
-    let share = |ticks: u64, bps: f64, within: Duration| ticks as f64 * BITS_PER_TICK / bps / within.as_secs_f64();
+    let share =
+        |ticks: u64, bps: f64, within: Duration| ticks as f64 * BITS_PER_TICK / bps / within.as_secs_f64();
     let (ticks, within, once) = match moved(look, &source, COUNTER, &port_counter(port, COUNTER), window) {
         Moved::NotThere | Moved::Stuck(_) => return None,
         Moved::Unread(reason) => return Some(unknown(ID, subject, COUNTER, &reason)),
@@ -61,9 +57,10 @@ fn one(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
     if ticks == 0 {
         return Some(ok(ID, subject, "no data waited for credits".to_owned()));
     }
-    let bps = match rate(&subject) {
-        Ok(bps) => bps,
-        Err(finding) => return Some(finding),
+    let bps = match &port.rate_bps {
+        Reading::Value(bps) if *bps > 0 => *bps as f64,
+        Reading::Value(_) => return Some(unknown(ID, subject, "the port's rate", "it says 0")),
+        missing => return Some(unknown(ID, subject, "the port's rate", why(missing))),
     };
     let seen = share(ticks, bps, within);
     match once {

@@ -137,8 +137,8 @@ fn evidence(active: u32, max: &Reading<u32>, below: Option<(&str, u32)>) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdmascope_fixtures::snapshot::{infiniband, roce};
     use crate::manifest::Manifest;
+    use rdmascope_fixtures::snapshot::{infiniband, roce};
     use rdmascope_model::PortState;
 
     #[test]

@@ -152,7 +152,10 @@ mod tests {
         let row = Expectation { device: "mlx5_0".into(), down: Some(true), ..Expectation::default() };
         let policy = Policy { manifest: Manifest { rows: vec![row] }, ..Policy::default() };
         let found = judge(&Look::first(&machine, &policy)).remove(0);
-        assert_eq!((found.status, found.summary.as_str()), (Status::Ok, "eth0 is down, and meant to be down"));
+        assert_eq!(
+            (found.status, found.summary.as_str()),
+            (Status::Ok, "eth0 is down, and meant to be down")
+        );
         let Reading::Value(netdevs) = &mut machine.netdevs else { panic!("no netdevs") };
         netdevs.get_mut("eth0").unwrap().carrier = Reading::failed("EIO");
         assert_eq!(judge(&Look::first(&machine, &policy))[0].status, Status::Unknown);

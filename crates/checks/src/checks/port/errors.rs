@@ -28,8 +28,8 @@ pub(crate) const CHECK: Check = Check {
 };
 
 const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_mins(1);
-const HOUR: Duration = Duration::from_hours(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// How fast one counter may rise.
 struct Rule {
@@ -45,11 +45,14 @@ struct Rule {
 }
 
 const SIGNAL: &str = "the cable, its transceivers or connectors, at this end or the switch's";
-const CONGESTED: &str = "the fabric or the peer: congestion, or a port behind the switch that is down or takes nothing";
+const CONGESTED: &str =
+    "the fabric or the peer: congestion, or a port behind the switch that is down or takes nothing";
 const PARTITION: &str = "a setting of the fabric: the packet's partition is not allowed here";
 const CREDITS: &str = "the far end sends more than it was given credit for, or this adapter is failing";
-const MANAGEMENT: &str = "too many management packets at once: a subnet manager or monitor that sweeps too often";
-const ELSEWHERE: &str = "another hop, not this node: a switch or host on the way marked the packets as corrupt";
+const MANAGEMENT: &str =
+    "too many management packets at once: a subnet manager or monitor that sweeps too often";
+const ELSEWHERE: &str =
+    "another hop, not this node: a switch or host on the way marked the packets as corrupt";
 
 const fn rule(
     counter: &'static str,
@@ -70,11 +73,23 @@ const RULES: [Rule; 11] = [
     rule("excessive_buffer_overrun_errors", Status::Fail, None, HOUR, CREDITS),
     rule("link_error_recovery", Status::Warn, Some(&limits::LINK_RECOVERIES_WARN_PER_MINUTE), MINUTE, SIGNAL),
     rule("port_rcv_errors", Status::Warn, Some(&limits::RECEIVE_ERRORS_WARN_PER_SECOND), SECOND, SIGNAL),
-    rule("port_xmit_discards", Status::Warn, Some(&limits::TRANSMIT_DISCARDS_WARN_PER_SECOND), SECOND, CONGESTED),
+    rule(
+        "port_xmit_discards",
+        Status::Warn,
+        Some(&limits::TRANSMIT_DISCARDS_WARN_PER_SECOND),
+        SECOND,
+        CONGESTED,
+    ),
     rule("port_xmit_constraint_errors", Status::Warn, None, HOUR, PARTITION),
     rule("port_rcv_constraint_errors", Status::Warn, None, HOUR, PARTITION),
     rule("VL15_dropped", Status::Warn, Some(&limits::MANAGEMENT_DROPS_WARN_PER_HOUR), HOUR, MANAGEMENT),
-    rule("port_rcv_remote_physical_errors", Status::Warn, Some(&limits::REMOTE_ERRORS_WARN_PER_HOUR), HOUR, ELSEWHERE),
+    rule(
+        "port_rcv_remote_physical_errors",
+        Status::Warn,
+        Some(&limits::REMOTE_ERRORS_WARN_PER_HOUR),
+        HOUR,
+        ELSEWHERE,
+    ),
 ];
 
 /// What one rule says.
@@ -91,8 +106,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 }
 
 fn one(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
-    let said: Vec<(&Rule, Said)> =
-        RULES.iter().map(|rule| (rule, ask(look, device, port, rule))).collect();
+    let said: Vec<(&Rule, Said)> = RULES.iter().map(|rule| (rule, ask(look, device, port, rule))).collect();
     let broken: Vec<(&Rule, &String)> = said
         .iter()
         .filter_map(|(rule, said)| match said {
@@ -119,7 +133,9 @@ fn one(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
         found.evidence = vec![format!("not known: {}", names.join(", "))];
         if *again {
             found.cause = "a single look tells how many, not when".to_owned();
-            found.next_step = "Look again after a while (the agent does): only a second look tells how fast it rises.".to_owned();
+            found.next_step =
+                "Look again after a while (the agent does): only a second look tells how fast it rises."
+                    .to_owned();
         }
         return Some(found);
     }
@@ -177,7 +193,8 @@ fn rising(
     }
     let netdev = port.netdev.value().map_or("NETDEV", String::as_str);
     let next_step = if worst.cause == ELSEWHERE {
-        "Leave this node alone; look for the hop: `ibqueryerrors`, the switches' counters along the way.".to_owned()
+        "Leave this node alone; look for the hop: `ibqueryerrors`, the switches' counters along the way."
+            .to_owned()
     } else if worst.cause == SIGNAL || worst.cause == CREDITS {
         format!(
             "`mlxlink -d DEVICE -m -c` (or `ethtool -m {netdev}`), clean, reseat or swap the cable; compare the switch port: \
@@ -257,9 +274,7 @@ mod tests {
     /// C124: 14 old receive errors on a node that was looked at once are fewer than would matter if they were all of this minute.
     #[test]
     fn c124_a_single_look_knows_what_cannot_have_been() {
-        let once = |name: &str, value| {
-            judge(&Look::first(&with(name, value), &Policy::default())).remove(0)
-        };
+        let once = |name: &str, value| judge(&Look::first(&with(name, value), &Policy::default())).remove(0);
         assert_eq!(once("port_rcv_errors", Reading::Value(14)).status, Status::Ok);
         let old = once("port_rcv_errors", Reading::Value(40_000));
         assert_eq!((old.status, old.next_step.contains("second look")), (Status::Unknown, true));

@@ -27,8 +27,8 @@ pub(crate) const CHECK: Check = Check {
     judge,
 };
 
-const HOUR: Duration = Duration::from_hours(1);
-const DAY: Duration = Duration::from_hours(24);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// One counter of losses over both windows.
 struct Losses {
@@ -97,7 +97,9 @@ fn counted(look: &Look<'_>, device: &Device, port: &Port) -> Vec<Losses> {
     if let Some((name, netdev)) = netdev {
         let source = Source::Netdev(name.to_owned());
         let physical = match &netdev.statistics {
-            Reading::Value(all) => all.get("link_down_events_phy").map_or(Reading::Absent, |v| Reading::Value(*v)),
+            Reading::Value(all) => {
+                all.get("link_down_events_phy").map_or(Reading::Absent, |v| Reading::Value(*v))
+            }
             Reading::Absent => Reading::Absent,
             Reading::Failed(why) => Reading::Failed(why.clone()),
         };
@@ -128,8 +130,11 @@ fn not_counted(subject: String, losses: &[Losses], warn: u64) -> Option<Finding>
             let summary = format!("the link was lost {} since it is counted ({name})", times(total));
             return Some(ok(ID, subject, summary));
         }
-        let mut found = unknown(ID, subject, &format!("when the link was lost ({name} = {total} in all)"), why);
-        found.next_step = "Look again after a while (the agent does): only a second look tells how fast it rises.".to_owned();
+        let mut found =
+            unknown(ID, subject, &format!("when the link was lost ({name} = {total} in all)"), why);
+        found.next_step =
+            "Look again after a while (the agent does): only a second look tells how fast it rises."
+                .to_owned();
         found.cause = "a single look tells how often, not when".to_owned();
         return Some(found);
     }
@@ -162,7 +167,9 @@ fn flapping(
     };
     let netdev = port.netdev.value().map_or("NETDEV", String::as_str);
     let evidence = losses.iter().filter_map(|l| match l.day {
-        Moved::By(count, within) => Some(format!("losses by {} within {} = {count}", l.name, in_words(within))),
+        Moved::By(count, within) => {
+            Some(format!("losses by {} within {} = {count}", l.name, in_words(within)))
+        }
         _ => None,
     });
     Finding {
@@ -240,7 +247,10 @@ mod tests {
                 netdev(machine).carrier_changes = Reading::Value(2 + 2 * count);
             })
         };
-        assert_eq!((lost(30, 2).status, lost(30, 3).status, lost(30, 5).status), (Status::Ok, Status::Warn, Status::Fail));
+        assert_eq!(
+            (lost(30, 2).status, lost(30, 3).status, lost(30, 5).status),
+            (Status::Ok, Status::Warn, Status::Fail)
+        );
         // Nine within a day are no fault; ten are. How many of them lie within the last hour is not known after one look a day.
         assert_eq!((lost(23 * 60, 9).status, lost(23 * 60, 10).status), (Status::Ok, Status::Fail));
         assert!(lost(30, 3).summary.starts_with("the link was lost 3 times within 30 min"));

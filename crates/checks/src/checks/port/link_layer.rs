@@ -39,9 +39,9 @@ fn one(look: &Look<'_>, device: &Device, port: &Port, all: &[(&Device, &Port)]) 
     if let Some(expected) = look.policy.manifest.of(device, Some(port)).link_layer.filter(|e| e != layer) {
         return Some(wrong(subject, device, port, layer, &expected));
     }
-    let other = all.iter().find(|(d, p)| {
-        same_card(device, d) && p.link_layer.value().is_some_and(|other| other != layer)
-    });
+    let other = all
+        .iter()
+        .find(|(d, p)| same_card(device, d) && p.link_layer.value().is_some_and(|other| other != layer));
     let beside = other.map_or_else(String::new, |(d, p)| {
         let other = p.link_layer.value().map_or("", LinkLayer::as_str);
         format!("; the card is mixed: {} speaks {other}", port_subject(d, p))
@@ -78,8 +78,7 @@ mod tests {
     use rdmascope_model::Snapshot;
 
     fn expecting(layer: LinkLayer) -> Policy {
-        let row =
-            Expectation { device: "mlx5_*".into(), link_layer: Some(layer), ..Expectation::default() };
+        let row = Expectation { device: "mlx5_*".into(), link_layer: Some(layer), ..Expectation::default() };
         Policy { manifest: Manifest { rows: vec![row] }, ..Policy::default() }
     }
 

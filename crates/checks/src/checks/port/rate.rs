@@ -31,8 +31,7 @@ type Kind<'a> = (&'a str, &'a LinkLayer);
 /// A port that is down prints a default rate (40 Gb/s on RoCE, 10 while an InfiniBand port polls), so only an active one is asked.
 fn judge(look: &Look<'_>) -> Vec<Finding> {
     let (snapshot, policy) = (look.now, look.policy);
-    let active: Vec<(&Device, &Port)> =
-        ports(snapshot, policy).filter(|(_, port)| !is_down(port)).collect();
+    let active: Vec<(&Device, &Port)> = ports(snapshot, policy).filter(|(_, port)| !is_down(port)).collect();
     let rates: Vec<(Kind<'_>, u64)> = active
         .iter()
         .filter_map(|(device, port)| Some((kind(device, port)?, *port.rate_bps.value()?)))
@@ -87,9 +86,15 @@ fn unlike(
         None => "the manifest says so".to_owned(),
     };
     let (status, cause) = if majority.is_none() && bps < expected {
-        (Status::Fail, "a cable or transceiver that cannot do more, broken lanes, or a switch port set to less")
+        (
+            Status::Fail,
+            "a cable or transceiver that cannot do more, broken lanes, or a switch port set to less",
+        )
     } else if bps < expected {
-        (Status::Warn, "a cable or transceiver that cannot do more, broken lanes, or a switch port set to less")
+        (
+            Status::Warn,
+            "a cable or transceiver that cannot do more, broken lanes, or a switch port set to less",
+        )
     } else {
         (Status::Warn, "another cable, card or switch port than was expected; this host is as it was built")
     };
@@ -107,7 +112,10 @@ fn unlike(
             "Compare both ends: `ethtool {netdev}` (or `ibstat`, `mlxlink -d DEVICE`) and the switch port; swap the cable; where the \
              rate is right, pin it in the manifest."
         ),
-        evidence: vec![format!("rate = {} Gb/s", gigabits(bps)), format!("expected = {} Gb/s", gigabits(expected))],
+        evidence: vec![
+            format!("rate = {} Gb/s", gigabits(bps)),
+            format!("expected = {} Gb/s", gigabits(expected)),
+        ],
     }
 }
 

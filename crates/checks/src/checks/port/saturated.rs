@@ -51,7 +51,9 @@ fn one(device: &Device, port: &Port) -> Option<Finding> {
         return (!counting.is_empty()).then(none);
     }
     if names.is_empty() {
-        let summary = format!("{CONTEXT} stands at its maximum: waiting for credits is not counted any more; no error counter does");
+        let summary = format!(
+            "{CONTEXT} stands at its maximum: waiting for credits is not counted any more; no error counter does"
+        );
         return Some(ok(ID, subject, summary));
     }
     Some(Finding {
@@ -90,7 +92,8 @@ mod tests {
     fn c124_counters_at_their_end_warn_and_others_do_not() {
         let quiet = with(&[("port_rcv_errors", 14), ("port_rcv_switch_relay_errors", 1)]);
         assert_eq!(quiet.status, Status::Ok);
-        let found = with(&[("link_downed", 255), ("excessive_buffer_overrun_errors", 15), ("port_rcv_errors", 14)]);
+        let found =
+            with(&[("link_downed", 255), ("excessive_buffer_overrun_errors", 15), ("port_rcv_errors", 14)]);
         assert_eq!(found.status, Status::Warn);
         assert_eq!(found.evidence, ["excessive_buffer_overrun_errors = 15", "link_downed = 255"]);
         assert!(found.summary.ends_with("excessive_buffer_overrun_errors, link_downed"));

@@ -34,7 +34,8 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 
 fn one(look: &Look<'_>, device: &Device, port: &Port, duty: &Duty) -> Option<Finding> {
     let subject = port_subject(device, port);
-    let told = if state_is_constant(device) { by_carrier(look.now, device, port)? } else { port.state.clone() };
+    let told =
+        if state_is_constant(device) { by_carrier(look.now, device, port)? } else { port.state.clone() };
     let state = match (&told, duty) {
         (Reading::Value(PortState::Active), Duty::MeantDown) => return Some(up_although_meant_down(subject)),
         (Reading::Value(PortState::Active), _) => {
@@ -43,7 +44,9 @@ fn one(look: &Look<'_>, device: &Device, port: &Port, duty: &Duty) -> Option<Fin
         (Reading::Value(state), Duty::MeantDown) => {
             return Some(ok(ID, subject, format!("the port is {}, and meant to be down", state.as_str())));
         }
-        (Reading::Value(state), Duty::Unused(sibling)) if !look.past.was_active(&device.name, port.number) => {
+        (Reading::Value(state), Duty::Unused(sibling))
+            if !look.past.was_active(&device.name, port.number) =>
+        {
             let summary = format!(
                 "the port is {} and not in use: it never had a link, and {sibling} of the same card is ACTIVE; pin it in the \
                  manifest to have it judged",
@@ -137,8 +140,8 @@ fn not_active(subject: String, device: &Device, port: &Port, state: &PortState) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Policy;
     use crate::Past;
+    use crate::Policy;
     use crate::manifest::{Expectation, Manifest};
     use rdmascope_fixtures::snapshot::{infiniband, roce};
     use rdmascope_model::{LinkLayer, Mono, PhysState};
