@@ -15,7 +15,11 @@ pub mod manifest;
 mod motion;
 mod past;
 mod policy;
+#[cfg(test)]
+mod testing;
+mod verdict;
 mod watch;
+mod wires;
 
 pub use addressing::{NoGid, is_iwarp, usable_gid};
 pub use check::{Check, Look, Settles};

@@ -84,3 +84,50 @@ pub const ALL: &[Check] = &[
     workload::idle_states::CHECK,
     gid::workload_index::CHECK,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Look, Policy};
+    use rdmascope_fixtures::snapshot::{infiniband, roce};
+    use rdmascope_model::{Reading, Status};
+
+    #[test]
+    fn every_check_tells_a_new_operator_what_to_do() {
+        for check in ALL {
+            assert!(check.question.ends_with('?'), "{}", check.id);
+            assert!(check.meaning.ends_with('.') && !check.causes.is_empty(), "{}", check.id);
+            assert!(check.next_steps.iter().any(|step| step.len() > 20), "{}", check.id);
+        }
+    }
+
+    #[test]
+    fn healthy_machines_are_ok_throughout() {
+        for machine in [roce(2), infiniband(2)] {
+            let findings = crate::run(&Look::first(&machine, &Policy::default()));
+            let bad: Vec<_> = findings.iter().filter(|f| f.status != Status::Ok).collect();
+            assert!(bad.is_empty(), "{bad:#?}");
+        }
+    }
+
+    #[test]
+    fn nothing_above_ok_lacks_its_cause_and_next_step() {
+        let mut machine = roce(2);
+        let Reading::Value(netdevs) = &mut machine.netdevs else { panic!("no netdevs") };
+        for netdev in netdevs.values_mut() {
+            *netdev = rdmascope_model::Netdev::unread("EIO");
+        }
+        machine.system = rdmascope_model::System::unread("EIO");
+        machine.routing = rdmascope_model::Routing::unread("EIO");
+        machine.pci = Reading::failed("EIO");
+        machine.workloads = Reading::failed("EIO");
+        let findings = crate::run(&Look::first(&machine, &Policy::default()));
+        let keys: std::collections::BTreeSet<_> = findings.iter().map(|f| (&f.id, &f.subject)).collect();
+        assert_eq!(keys.len(), findings.len(), "one check says one thing of one subject");
+        for finding in findings.iter().filter(|f| f.status != Status::Ok) {
+            assert_eq!(finding.status, Status::Unknown, "{finding:#?}");
+            assert!(finding.summary.contains("EIO"), "{finding:#?}");
+            assert!(!finding.cause.is_empty() && !finding.next_step.is_empty(), "{finding:#?}");
+        }
+    }
+}

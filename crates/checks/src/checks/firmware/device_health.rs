@@ -2,7 +2,7 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::Verdict;
+use crate::verdict::Verdict;
 use rdmascope_model::{Device, Devlink, Finding, HealthReporter, Reading};
 
 const ID: &str = "device-health";
@@ -73,7 +73,7 @@ fn cause(reporter: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{device, first};
+    use crate::testing::{device, first};
     use rdmascope_model::{Snapshot, Status};
 
     fn reporter(m: &mut Snapshot) -> &mut HealthReporter {

@@ -2,7 +2,7 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::Verdict;
+use crate::verdict::Verdict;
 use rdmascope_model::{Device, Finding, Function, Reading};
 use std::collections::BTreeMap;
 
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::Policy;
     use crate::manifest::{Expectation, Manifest};
-    use crate::watch::testing::{device, first, with};
+    use crate::testing::{device, first, with};
     use rdmascope_fixtures::snapshot::roce;
     use rdmascope_model::Status;
 

@@ -3,7 +3,9 @@
 use super::each_port;
 use crate::check::{Check, Look, Settles};
 use crate::limits;
-use crate::watch::{MINUTE, Moved, SECOND, Verdict, per, traffic_ports, window};
+use crate::verdict::Verdict;
+use crate::watch::{MINUTE, Moved, SECOND, per, window};
+use crate::wires::traffic_ports;
 use rdmascope_model::Finding;
 
 const ID: &str = "ack-timeouts";
@@ -57,7 +59,7 @@ fn late(look: &Look<'_>, moved: &Moved) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::counters_rose;
+    use crate::testing::counters_rose;
     use rdmascope_model::Status;
 
     #[test]

@@ -2,7 +2,9 @@
 
 use super::each_port;
 use crate::check::{Check, Look, Settles};
-use crate::watch::{Verdict, traffic_ports, window};
+use crate::verdict::Verdict;
+use crate::watch::window;
+use crate::wires::traffic_ports;
 use rdmascope_model::Finding;
 
 const ID: &str = "application-errors";
@@ -45,7 +47,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::counters_rose;
+    use crate::testing::counters_rose;
     use rdmascope_model::Status;
 
     #[test]

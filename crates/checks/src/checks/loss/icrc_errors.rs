@@ -2,7 +2,9 @@
 
 use super::each_port;
 use crate::check::{Check, Look, Settles};
-use crate::watch::{Verdict, roce_ports, window};
+use crate::verdict::Verdict;
+use crate::watch::window;
+use crate::wires::roce_ports;
 use rdmascope_model::Finding;
 
 const ID: &str = "icrc-errors";
@@ -38,7 +40,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::counters_rose;
+    use crate::testing::counters_rose;
     use rdmascope_model::Status;
 
     #[test]

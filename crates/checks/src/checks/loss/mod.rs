@@ -12,7 +12,8 @@ pub(super) mod slow_receiver;
 use crate::check::Look;
 use crate::counters::{CATALOGUE, Meaning};
 use crate::finding::port_subject;
-use crate::watch::{Moved, Verdict, by_rate, seen_at_port};
+use crate::verdict::Verdict;
+use crate::watch::{Moved, by_rate, seen_at_port};
 use rdmascope_model::{Device, Finding, Port};
 use std::time::Duration;
 

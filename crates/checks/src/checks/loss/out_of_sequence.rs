@@ -4,7 +4,9 @@ use super::{each_port, of_meaning};
 use crate::check::{Check, Look, Settles};
 use crate::counters::Meaning;
 use crate::limits;
-use crate::watch::{Direction, Moved, Verdict, packets, traffic_ports, window};
+use crate::verdict::Verdict;
+use crate::watch::{Direction, Moved, packets, window};
+use crate::wires::traffic_ports;
 use rdmascope_model::{Device, Finding, Port};
 
 const ID: &str = "out-of-sequence";
@@ -52,7 +54,7 @@ fn gaps(look: &Look<'_>, moved: &Moved, port: (&Device, &Port)) -> Option<Verdic
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{again, counters, statistics};
+    use crate::testing::{again, counters, statistics};
     use rdmascope_model::{Snapshot, Status};
 
     fn seen(gaps: u64, duplicates: u64) -> Status {

@@ -3,7 +3,9 @@
 use super::each_port;
 use crate::check::{Check, Look, Settles};
 use crate::limits;
-use crate::watch::{SECOND, Verdict, roce_ports, window};
+use crate::verdict::Verdict;
+use crate::watch::{SECOND, window};
+use crate::wires::roce_ports;
 use rdmascope_model::Finding;
 
 const ID: &str = "rate-restarts";
@@ -42,7 +44,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::counters_rose;
+    use crate::testing::counters_rose;
     use rdmascope_model::Status;
 
     #[test]

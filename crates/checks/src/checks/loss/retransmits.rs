@@ -4,7 +4,9 @@ use super::{each_port, of_meaning};
 use crate::check::{Check, Look, Settles};
 use crate::counters::Meaning;
 use crate::limits;
-use crate::watch::{Direction, Moved, Verdict, packets, traffic_ports, window};
+use crate::verdict::Verdict;
+use crate::watch::{Direction, Moved, packets, window};
+use crate::wires::traffic_ports;
 use rdmascope_model::{Device, Finding, Port, Status};
 
 const ID: &str = "retransmits";
@@ -72,7 +74,7 @@ fn ratio(look: &Look<'_>, moved: &Moved, (device, port): (&Device, &Port)) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{again, counters, first, statistics};
+    use crate::testing::{again, counters, first, statistics};
     use rdmascope_model::{Reading, Snapshot};
 
     fn seen(resent: u64, sent: u64) -> Finding {
@@ -98,7 +100,7 @@ mod tests {
     fn a_counter_that_cannot_be_read_is_unknown() {
         let folder = ("hw_counters/".to_owned(), Reading::failed("EACCES"));
         let found = first(&CHECK, |m| {
-            crate::watch::testing::device(m).ports[0].counters.extend([folder.clone()]);
+            crate::testing::device(m).ports[0].counters.extend([folder.clone()]);
         });
         assert_eq!(found[0].status, Status::Unknown);
     }
@@ -106,9 +108,9 @@ mod tests {
     #[test]
     fn c119_a_driver_with_other_names() {
         let set = |m: &mut Snapshot, resent| {
-            crate::watch::testing::device(m).ports[0].counters.clear();
+            crate::testing::device(m).ports[0].counters.clear();
             counters(m, &[("seq_err_naks_rcvd", resent), ("port_xmit_packets", resent * 1_000)]);
-            crate::watch::testing::eth0(m).statistics = Reading::Absent;
+            crate::testing::eth0(m).statistics = Reading::Absent;
         };
         let found = again(&CHECK, 300, |m| set(m, 0), |m| set(m, 2_000)).remove(0);
         assert_eq!(found.status, Status::Fail);

@@ -3,7 +3,9 @@
 use super::each_port;
 use crate::check::{Check, Look, Settles};
 use crate::limits;
-use crate::watch::{Verdict, span, traffic_ports};
+use crate::verdict::Verdict;
+use crate::watch::span;
+use crate::wires::traffic_ports;
 use rdmascope_model::Finding;
 
 const ID: &str = "retry-exceeded";
@@ -49,7 +51,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{counters_rose, first};
+    use crate::testing::{counters_rose, first};
     use rdmascope_model::Status;
 
     #[test]

@@ -3,7 +3,9 @@
 use crate::check::{Check, Look, Settles};
 use crate::finding::port_subject;
 use crate::limits;
-use crate::watch::{Direction, Seen, Verdict, by_rate, packets, roce_ports, seen_at_port, window};
+use crate::verdict::Verdict;
+use crate::watch::{Direction, Seen, by_rate, packets, seen_at_port, window};
+use crate::wires::roce_ports;
 use rdmascope_model::Finding;
 
 const ID: &str = "congestion";
@@ -75,7 +77,7 @@ fn huge(look: &Look<'_>, totals: &std::collections::BTreeMap<String, u64>) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{again, counters, first, statistics};
+    use crate::testing::{again, counters, first, statistics};
     use rdmascope_model::{Snapshot, Status};
 
     fn storage_node(m: &mut Snapshot) {

@@ -3,9 +3,10 @@
 use super::{pfc, setting};
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::{Verdict, Wire, each_wire, priorities};
+use crate::verdict::{Verdict, priorities};
+use crate::wires::{Wire, each_wire};
 use rdmascope_model::{Finding, Reading, Trust, Workload};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const ID: &str = "dscp-map";
 
@@ -30,7 +31,11 @@ pub(crate) const CHECK: Check = Check {
 };
 
 fn judge(look: &Look<'_>) -> Vec<Finding> {
-    each_wire(look, ID, "the DSCP mapping", |wire| one(look, wire))
+    let mut findings = each_wire(look, ID, "the DSCP mapping", |wire| one(look, wire));
+    // One line for each process, however many devices it uses.
+    let mut seen = BTreeSet::new();
+    findings.retain(|finding| seen.insert(finding.subject.clone()));
+    findings
 }
 
 /// The settings that decide a packet's class.
@@ -67,7 +72,9 @@ fn one(look: &Look<'_>, wire: &Wire<'_>) -> Vec<Finding> {
         match &look.now.workloads {
             Reading::Value(all) => findings.extend(all.iter().filter_map(|w| of_workload(wire, &classes, w))),
             Reading::Absent => {}
-            failed => findings.push(unknown(ID, wire.subject(), "the jobs' traffic classes", why(failed))),
+            failed => {
+                findings.push(unknown(ID, "machine".to_owned(), "the jobs' traffic classes", why(failed)))
+            }
         }
     }
     findings
@@ -114,7 +121,12 @@ fn of_workload(wire: &Wire<'_>, classes: &Classes, workload: &Workload) -> Optio
     if workload.queue_pairs.value().is_some_and(|pairs| !pairs.contains_key(&wire.device.name)) {
         return None;
     }
-    let environment = workload.environment.value()?;
+    let subject = format!("process {} ({})", workload.pid, workload.name);
+    let environment = match &workload.environment {
+        Reading::Value(environment) => environment,
+        Reading::Absent => return None,
+        failed => return Some(unknown(ID, subject, "its environment", why(failed))),
+    };
     let (variable, class) = TRAFFIC_CLASS
         .iter()
         .find_map(|name| Some((*name, environment.get(*name)?.trim().parse::<u8>().ok()?)))?;
@@ -146,7 +158,7 @@ fn of_workload(wire: &Wire<'_>, classes: &Classes, workload: &Workload) -> Optio
         format!("dscp {dscp} = priority {}", classes.of(dscp)),
         format!("pfc = {}", priorities(classes.pfc)),
     ];
-    Some(verdict.finding(ID, format!("process {} ({})", workload.pid, workload.name), evidence))
+    Some(verdict.finding(ID, subject, evidence))
 }
 
 #[cfg(test)]
@@ -154,9 +166,9 @@ mod tests {
     use super::*;
     use crate::Policy;
     use crate::manifest::{Expectation, Manifest};
-    use crate::watch::testing::{dcb, first, with};
-    use rdmascope_fixtures::snapshot::workload;
-    use rdmascope_model::Status;
+    use crate::testing::{dcb, first, with};
+    use rdmascope_fixtures::snapshot::{roce, workload};
+    use rdmascope_model::{Snapshot, Status};
 
     fn expecting(dscp: u8) -> Policy {
         let row = Expectation { device: "*".into(), dscp: Some(dscp), ..Expectation::default() };
@@ -179,6 +191,23 @@ mod tests {
         // DSCP 26 and ECN bits.
         assert_eq!(job_with("106").len(), 1);
         assert_eq!(job_with("auto").len(), 1);
+    }
+
+    #[test]
+    fn a_process_on_two_devices_is_told_once() {
+        let mut machine = roce(2);
+        let mut job = workload(4711, "python3");
+        job.queue_pairs = Reading::failed("EPERM");
+        job.environment = Reading::Value(BTreeMap::from([("NCCL_IB_TC".to_owned(), "0".to_owned())]));
+        machine.workloads = Reading::Value(vec![job.clone()]);
+        let seen = |machine: &Snapshot| {
+            let found = judge(&Look::first(machine, &Policy::default()));
+            found.iter().map(|f| f.status).collect::<Vec<_>>()
+        };
+        assert_eq!(seen(&machine), [Status::Ok, Status::Fail, Status::Ok]);
+        job.environment = Reading::failed("EPERM");
+        machine.workloads = Reading::Value(vec![job]);
+        assert_eq!(seen(&machine), [Status::Ok, Status::Unknown, Status::Ok]);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use super::pfc;
 use crate::check::{Check, Look, Settles};
 use crate::finding::ok;
-use crate::watch::{Moved, Verdict, Wire, by_rate, each_wire, priorities, seen_at_port, shown, window};
+use crate::verdict::{Verdict, priorities, shown};
+use crate::watch::{Moved, Seen, by_rate, seen_at_port, window};
+use crate::wires::{Wire, each_wire};
 use rdmascope_model::{Finding, Reading};
 
 const ID: &str = "ecn";
@@ -57,8 +59,8 @@ fn one(look: &Look<'_>, wire: &Wire<'_>) -> Finding {
     let names = ["np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored"];
     let seen = seen_at_port(look, (wire.device, wire.port), &names, window(look));
     let read = ecn.notification_point.value().is_some() && ecn.reaction_point.value().is_some();
-    if let (true, crate::watch::Seen::NotCounted) = (read, &seen) {
-        let summary = format!("ECN is on for priority {}", priorities(mask));
+    if let (true, Seen::NotCounted) = (read, &seen) {
+        let summary = "ECN is on for the lossless priorities".to_owned();
         return Finding { evidence: masks, ..ok(ID, wire.subject(), summary) };
     }
     let mut found = by_rate(ID, wire.subject(), "congestion notifications", seen, silent);
@@ -89,7 +91,7 @@ fn silent(moved: &Moved) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{counters_rose, eth0, first};
+    use crate::testing::{counters_rose, eth0, first};
     use rdmascope_model::Status;
 
     #[test]

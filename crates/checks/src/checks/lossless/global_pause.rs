@@ -3,7 +3,9 @@
 use super::pfc;
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::{Seen, Verdict, Wire, each_wire, priorities, shown, window};
+use crate::verdict::{Verdict, priorities, shown};
+use crate::watch::{Seen, window};
+use crate::wires::{Wire, each_wire};
 use rdmascope_model::{Finding, Reading};
 
 const ID: &str = "global-pause";
@@ -68,7 +70,7 @@ fn one(look: &Look<'_>, wire: &Wire<'_>) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{dcb, eth0, first, statistics_rose};
+    use crate::testing::{dcb, eth0, first, statistics_rose};
     use rdmascope_model::Status;
 
     #[test]

@@ -3,7 +3,9 @@
 use super::pfc;
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown};
-use crate::watch::{Verdict, by_rate, each_wire, priorities, window};
+use crate::verdict::{Verdict, priorities};
+use crate::watch::{by_rate, window};
+use crate::wires::each_wire;
 use rdmascope_model::{Finding, Reading};
 
 const ID: &str = "lossless-discards";
@@ -59,7 +61,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{dcb, first, statistics_rose};
+    use crate::testing::{dcb, first, statistics_rose};
     use rdmascope_model::Status;
 
     #[test]

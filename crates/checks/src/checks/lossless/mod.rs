@@ -11,7 +11,7 @@ pub(super) mod pause_storm;
 pub(super) mod pfc_priority;
 pub(super) mod receive_buffers;
 
-use crate::watch::Wire;
+use crate::wires::Wire;
 use rdmascope_model::{Dcb, Reading};
 
 /// A part of the data centre bridging settings of a device.

@@ -3,7 +3,9 @@
 use super::pfc;
 use crate::check::{Check, Look, Settles};
 use crate::finding::unknown;
-use crate::watch::{Verdict, by_rate, each_wire, priorities, window};
+use crate::verdict::{Verdict, priorities};
+use crate::watch::{by_rate, window};
+use crate::wires::each_wire;
 use rdmascope_model::{Finding, Reading};
 
 const ID: &str = "pause-priority";
@@ -54,7 +56,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::statistics_rose;
+    use crate::testing::statistics_rose;
     use rdmascope_model::Status;
 
     #[test]

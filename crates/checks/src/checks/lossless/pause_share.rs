@@ -2,7 +2,9 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::limits;
-use crate::watch::{Moved, Verdict, by_rate, each_wire, window};
+use crate::verdict::Verdict;
+use crate::watch::{Moved, by_rate, window};
+use crate::wires::each_wire;
 use rdmascope_model::{Finding, Status};
 
 const ID: &str = "pause-share";
@@ -35,7 +37,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
         let seen = wire.seen(look, &COUNTERS, window(look));
         vec![by_rate(ID, wire.subject(), "microseconds in pause", seen, |moved| {
             let sides = [Side::Sent, Side::Received];
-            sides.into_iter().filter_map(|side| side.judge(look, moved)).max_by_key(|v| v.status)
+            sides.into_iter().filter_map(|side| side.judge(look, moved, wire.name)).max_by_key(|v| v.status)
         })]
     })
 }
@@ -47,7 +49,7 @@ enum Side {
 }
 
 impl Side {
-    fn judge(self, look: &Look<'_>, moved: &Moved) -> Option<Verdict> {
+    fn judge(self, look: &Look<'_>, moved: &Moved, netdev: &str) -> Option<Verdict> {
         let (prefix, warn, fail) = match self {
             Self::Received => ("rx_", &limits::PAUSE_RECEIVED_WARN_SHARE, &limits::PAUSE_RECEIVED_FAIL_SHARE),
             Self::Sent => ("tx_", &limits::PAUSE_SENT_WARN_SHARE, &limits::PAUSE_SENT_FAIL_SHARE),
@@ -69,7 +71,9 @@ impl Side {
             Self::Sent => Verdict::warn(
                 format!("this host stopped the switch for {percent:.1} % of the time ({class})"),
                 "this host: it is a slow receiver (PCI Express link, stalls, memory, receive buffers)",
-                "`rdmascope explain pci-link` and `pci-stalls`; `ethtool -S NETDEV | grep -e pci -e discard`; drain the node if it stops others.",
+                format!(
+                    "`rdmascope explain pci-link` and `pci-stalls`; `ethtool -S {netdev} | grep -e pci -e discard`; drain the node if it stops others."
+                ),
             ),
         };
         Some(Verdict { status, ..verdict })
@@ -79,7 +83,7 @@ impl Side {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{first, statistics_rose};
+    use crate::testing::{first, statistics_rose};
 
     #[test]
     fn received_pause_blames_the_fabric_and_sent_pause_this_host() {
@@ -92,6 +96,12 @@ mod tests {
         assert!(slow.cause.starts_with("this host"), "{}", slow.cause);
         let little = statistics_rose(&CHECK, 100, &[("rx_prio3_pause_duration", 4_000_000)]);
         assert_eq!(little.status, Status::Ok);
+    }
+
+    #[test]
+    fn the_worse_side_is_told() {
+        let both = [("tx_prio3_pause_duration", 2_000_000), ("rx_prio3_pause_duration", 30_000_000)];
+        assert_eq!(statistics_rose(&CHECK, 100, &both).status, Status::Fail);
     }
 
     #[test]

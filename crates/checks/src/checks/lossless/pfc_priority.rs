@@ -3,7 +3,8 @@
 use super::{pfc, setting};
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::{Verdict, Wire, each_wire, priorities, shown};
+use crate::verdict::{Verdict, priorities, shown};
+use crate::wires::{Wire, each_wire};
 use rdmascope_model::{Finding, Reading, Trust};
 use std::collections::BTreeMap;
 
@@ -97,7 +98,8 @@ fn inconsistent(wire: &Wire<'_>, mask: u8) -> Option<Verdict> {
             )
         });
     }
-    let by_tag = setting(wire, |dcb| &dcb.trust) == Reading::Value(Trust::Pcp);
+    // Where it is not known what decides the priority, it may well be the tag.
+    let by_tag = matches!(setting(wire, |dcb| &dcb.trust), Reading::Value(Trust::Pcp) | Reading::Failed(_));
     let reached = map.values().any(|priority| priority < &8 && mask & (1 << priority) != 0);
     (!by_tag && !reached).then(|| {
         Verdict::warn(
@@ -113,7 +115,7 @@ mod tests {
     use super::*;
     use crate::Policy;
     use crate::manifest::{Expectation, Manifest};
-    use crate::watch::testing::{dcb, first, with};
+    use crate::testing::{dcb, first, with};
     use rdmascope_fixtures::snapshot::infiniband;
     use rdmascope_model::{Snapshot, Status};
 

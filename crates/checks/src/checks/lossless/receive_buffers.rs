@@ -3,7 +3,8 @@
 use super::{pfc, setting};
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::{Verdict, each_wire, priorities};
+use crate::verdict::{Verdict, priorities};
+use crate::wires::each_wire;
 use rdmascope_model::{Finding, Reading};
 
 const ID: &str = "receive-buffers";
@@ -57,7 +58,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{dcb, first};
+    use crate::testing::{dcb, first};
     use rdmascope_model::Status;
 
     #[test]

@@ -2,7 +2,9 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::limits;
-use crate::watch::{Verdict, by_rate, each_wire, window};
+use crate::verdict::Verdict;
+use crate::watch::{by_rate, window};
+use crate::wires::each_wire;
 use rdmascope_model::{Finding, Status};
 
 const ID: &str = "bit-errors";
@@ -50,7 +52,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{again, statistics};
+    use crate::testing::{again, statistics};
     use rdmascope_model::Snapshot;
 
     #[test]

@@ -2,7 +2,8 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::{Verdict, each_netdev, or_none};
+use crate::verdict::{Verdict, or_none};
+use crate::wires::each_netdev;
 use rdmascope_model::{Bond, BondMember, Finding, Reading};
 
 const ID: &str = "bond";
@@ -23,21 +24,32 @@ pub(crate) const CHECK: Check = Check {
 };
 
 fn judge(look: &Look<'_>) -> Vec<Finding> {
-    let found = each_netdev(look, ID, "the bond", |name, netdev| match &netdev.bond {
-        Reading::Value(bond) => Some(one(name, bond)),
+    let found = each_netdev(look, ID, "the bond", |wire| match &wire.netdev.bond {
+        Reading::Value(bond) => Some(one(wire.name, bond)),
         Reading::Absent => None,
-        Reading::Failed(why) => Some(unknown(ID, format!("netdev {name}"), "whether it is a bond", why)),
+        Reading::Failed(why) => Some(unknown(ID, wire.subject(), "whether it is a bond", why)),
     });
-    let any = crate::watch::roce_ports(look).next().is_some();
+    let any = crate::wires::roce_ports(look).next().is_some();
     if any { or_none(found, ID, "no RoCE port stands on a bond") } else { found }
 }
 
 fn one(name: &str, bond: &Bond) -> Finding {
     let subject = format!("netdev {name}");
     let lacp = bond.mode.value().is_some_and(|mode| mode == "802.3ad");
+    if let Reading::Failed(why) = &bond.mode {
+        return unknown(ID, subject, "the bond's mode", why);
+    }
     let unread = bond.members.iter().find(|m| matches!(m.mii_status, Reading::Failed(_)));
     if let Some(member) = unread {
         return unknown(ID, subject, &format!("the MII status of {}", member.name), why(&member.mii_status));
+    }
+    let failed = bond
+        .members
+        .iter()
+        .map(|m| m.aggregated.as_ref().map(|_| ()))
+        .find(|r| matches!(r, Reading::Failed(_)));
+    if let (true, Some(failed)) = (lacp, failed) {
+        return unknown(ID, subject, "the bond's aggregators", why(&failed));
     }
     let in_use = |m: &&BondMember| {
         m.mii_status.value().is_none_or(|s| s == "up") && !(lacp && m.aggregated == Reading::Value(false))
@@ -84,7 +96,7 @@ fn shown(member: &BondMember, lacp: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{eth0, first};
+    use crate::testing::{eth0, first};
     use rdmascope_model::Status;
 
     fn seen(statuses: [&str; 2], aggregated: [bool; 2]) -> Finding {
@@ -117,6 +129,7 @@ mod tests {
     fn lost_legs() {
         let one = seen(["up", "down"], [true, false]);
         assert_eq!((one.status, one.summary.contains("lost: ens1")), (Status::Warn, true));
+        assert_eq!(seen(["up", "down"], [true, true]).status, Status::Warn);
         assert_eq!(seen(["down", "down"], [false, false]).status, Status::Fail);
         let group = seen(["up", "up"], [true, false]);
         assert_eq!(group.status, Status::Warn);

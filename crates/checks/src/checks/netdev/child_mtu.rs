@@ -2,7 +2,8 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::{Verdict, each_netdev};
+use crate::verdict::Verdict;
+use crate::wires::each_netdev;
 use rdmascope_model::{Finding, Netdev, Reading};
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ pub(crate) const CHECK: Check = Check {
 fn judge(look: &Look<'_>) -> Vec<Finding> {
     let nothing = BTreeMap::new();
     let all = look.now.netdevs.value().unwrap_or(&nothing);
-    each_netdev(look, ID, "the MTUs of stacked devices", |name, netdev| Some(one(all, name, netdev)))
+    each_netdev(look, ID, "the MTUs of stacked devices", |wire| Some(one(all, wire.name, wire.netdev)))
 }
 
 /// What stands on what, as far as it has to do with `name`: above, below, and whether below must be the same.
@@ -48,6 +49,9 @@ fn stacks<'a>(
 
 fn one(all: &BTreeMap<String, Netdev>, name: &str, netdev: &Netdev) -> Finding {
     let subject = format!("netdev {name}");
+    if let Reading::Failed(why) = &netdev.parent {
+        return unknown(ID, subject, "what the device stands on", why);
+    }
     let stacks = stacks(all, name, netdev);
     let mut evidence = Vec::new();
     for (above, below, same) in &stacks {
@@ -82,7 +86,7 @@ fn one(all: &BTreeMap<String, Netdev>, name: &str, netdev: &Netdev) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{eth0, first};
+    use crate::testing::{eth0, first};
     use rdmascope_fixtures::snapshot::netdev as fresh;
     use rdmascope_model::{Bond, BondMember, Snapshot, Status};
 
@@ -119,16 +123,21 @@ mod tests {
 
     #[test]
     fn a_member_with_another_mtu() {
-        let found = first(&CHECK, |m| {
-            add(m, "ens0", 1500, None);
-            let member = BondMember {
-                name: "ens0".into(),
-                mii_status: Reading::Value("up".into()),
-                link_failures: Reading::Value(0),
-                aggregated: Reading::Absent,
-            };
-            eth0(m).bond = Reading::Value(Bond { mode: Reading::Absent, members: vec![member] });
-        });
-        assert_eq!(found[0].status, Status::Fail);
+        let with_member = |mtu| {
+            first(&CHECK, |m| {
+                add(m, "ens0", mtu, None);
+                let member = BondMember {
+                    name: "ens0".into(),
+                    mii_status: Reading::Value("up".into()),
+                    link_failures: Reading::Value(0),
+                    aggregated: Reading::Absent,
+                };
+                eth0(m).bond = Reading::Value(Bond { mode: Reading::Absent, members: vec![member] });
+            })[0]
+                .status
+        };
+        assert_eq!(with_member(1500), Status::Fail);
+        assert_eq!(with_member(9216), Status::Fail);
+        assert_eq!(with_member(9000), Status::Ok);
     }
 }

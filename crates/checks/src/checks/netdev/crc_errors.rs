@@ -2,7 +2,9 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::limits;
-use crate::watch::{MINUTE, Verdict, by_rate, each_wire, window};
+use crate::verdict::Verdict;
+use crate::watch::{MINUTE, by_rate, window};
+use crate::wires::each_wire;
 use rdmascope_model::Finding;
 
 const ID: &str = "crc-errors";
@@ -41,7 +43,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::statistics_rose;
+    use crate::testing::statistics_rose;
     use rdmascope_model::Status;
 
     #[test]

@@ -2,7 +2,9 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::limits;
-use crate::watch::{SECOND, Verdict, by_rate, each_wire, per, window};
+use crate::verdict::Verdict;
+use crate::watch::{SECOND, by_rate, per, window};
+use crate::wires::each_wire;
 use rdmascope_model::Finding;
 
 const ID: &str = "discards";
@@ -57,7 +59,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::statistics_rose;
+    use crate::testing::statistics_rose;
     use rdmascope_model::Status;
 
     #[test]

@@ -3,7 +3,8 @@
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown};
 use crate::limits;
-use crate::watch::{Verdict, Wire, each_wire, wires};
+use crate::verdict::Verdict;
+use crate::wires::{Wire, each_wire, wires};
 use rdmascope_model::{Finding, Reading};
 use std::collections::BTreeMap;
 
@@ -45,6 +46,9 @@ fn one(look: &Look<'_>, wire: &Wire<'_>, used: &BTreeMap<(u32, String), usize>) 
     if let Reading::Failed(why) = &wire.netdev.ethtool.fec {
         return Some(unknown(ID, wire.subject(), "FEC", why));
     }
+    if let Reading::Failed(why) = &wire.netdev.ethtool.speed_mbps {
+        return Some(unknown(ID, wire.subject(), "the speed", why));
+    }
     let (speed, fec) = kind(wire)?;
     let evidence = vec![format!("fec = {fec}"), format!("speed = {speed} Mb/s")];
     let count = |kind: &str| used.get(&(speed, kind.to_owned())).copied().unwrap_or(0);
@@ -76,7 +80,7 @@ fn one(look: &Look<'_>, wire: &Wire<'_>, used: &BTreeMap<(u32, String), usize>) 
 mod tests {
     use super::*;
     use crate::Policy;
-    use crate::watch::testing::{eth0, first, netdev};
+    use crate::testing::{eth0, first, netdev};
     use rdmascope_fixtures::snapshot::roce;
     use rdmascope_model::Status;
 

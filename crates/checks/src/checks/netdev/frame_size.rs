@@ -1,7 +1,9 @@
 //! Does the neighbour send larger frames than this port takes?
 
 use crate::check::{Check, Look, Settles};
-use crate::watch::{Verdict, by_rate, each_wire, shown, window};
+use crate::verdict::{Verdict, shown};
+use crate::watch::{by_rate, window};
+use crate::wires::each_wire;
 use rdmascope_model::Finding;
 
 const ID: &str = "frame-size";
@@ -36,7 +38,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::statistics_rose;
+    use crate::testing::statistics_rose;
     use rdmascope_model::Status;
 
     #[test]

@@ -3,7 +3,9 @@
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
 use crate::limits;
-use crate::watch::{HOUR, Seen, Verdict, Wire, each_wire, shown};
+use crate::verdict::{Verdict, shown};
+use crate::watch::{HOUR, Seen};
+use crate::wires::{Wire, each_wire};
 use rdmascope_model::{Finding, Function, Module, Reading};
 
 const ID: &str = "module";
@@ -58,6 +60,9 @@ fn one(look: &Look<'_>, wire: &Wire<'_>) -> Option<Finding> {
     problems.sort_by_key(|problem| std::cmp::Reverse(problem.status));
     let mut problems = problems.into_iter();
     let Some(worst) = problems.next() else {
+        if let Some(why) = wire.netdev.module.value().and_then(unread) {
+            return Some(unknown(ID, wire.subject(), "a part of the module's values", &why));
+        }
         let summary = match &wire.netdev.module {
             Reading::Value(module) => format!("{} is well", module.identifier),
             _ => "no module that could be asked".to_owned(),
@@ -66,6 +71,17 @@ fn one(look: &Look<'_>, wire: &Wire<'_>) -> Option<Finding> {
     };
     evidence.extend(problems.map(|also| format!("also: {}", also.summary)));
     Some(wire.finding(ID, worst, evidence))
+}
+
+/// Why a value of the module could not be read.
+fn unread(module: &Module) -> Option<String> {
+    let parts = [
+        module.temperature_mc.as_ref().map(|_| ()),
+        module.temperature_alarm_mc.as_ref().map(|_| ()),
+        module.rx_power_nw.as_ref().map(|_| ()),
+        module.rx_power_alarm_nw.as_ref().map(|_| ()),
+    ];
+    parts.into_iter().find_map(|part| if let Reading::Failed(why) = part { Some(why) } else { None })
 }
 
 /// Virtual and software functions have no module of their own.
@@ -141,7 +157,7 @@ fn events(look: &Look<'_>, wire: &Wire<'_>) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{eth0, first, statistics_rose};
+    use crate::testing::{eth0, first, statistics_rose};
     use rdmascope_model::{Snapshot, Status};
 
     fn module(machine: &mut Snapshot) -> &mut Module {
@@ -192,6 +208,10 @@ mod tests {
             eth0(m).ethtool.link_down_reason = Reading::Value("bad signal integrity".into());
         });
         assert!(found[0].summary.contains("bad signal integrity"));
+        assert_eq!(
+            first(&CHECK, |m| module(m).rx_power_nw = Reading::failed("EIO"))[0].status,
+            Status::Unknown
+        );
         assert_eq!(first(&CHECK, |m| eth0(m).module = Reading::failed("EIO"))[0].status, Status::Unknown);
     }
 }

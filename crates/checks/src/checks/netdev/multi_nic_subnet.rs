@@ -2,7 +2,8 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::finding::{netdev_under, ok, unknown, why};
-use crate::watch::{Verdict, each_netdev, roce_ports, shown};
+use crate::verdict::{Verdict, shown};
+use crate::wires::{each_netdev, roce_ports};
 use rdmascope_model::{Address, Finding, Netdev, Reading};
 use std::net::IpAddr;
 
@@ -26,8 +27,8 @@ pub(crate) const CHECK: Check = Check {
 fn judge(look: &Look<'_>) -> Vec<Finding> {
     let rails: Vec<(&str, &Netdev)> =
         roce_ports(look).filter_map(|(_, port)| netdev_under(look.now, port).ok()).collect();
-    each_netdev(look, ID, "the network device's addresses", |name, netdev| {
-        Some(one(look, &rails, name, netdev))
+    each_netdev(look, ID, "the network device's addresses", |wire| {
+        Some(one(look, &rails, wire.name, wire.netdev))
     })
 }
 
@@ -100,7 +101,7 @@ fn one(look: &Look<'_>, rails: &[(&str, &Netdev)], name: &str, netdev: &Netdev) 
 mod tests {
     use super::*;
     use crate::Policy;
-    use crate::watch::testing::netdev;
+    use crate::testing::netdev;
     use rdmascope_fixtures::snapshot::roce;
     use rdmascope_model::{Snapshot, Status};
 

@@ -1,8 +1,9 @@
 //! Do the peers and gateways of an RDMA network device answer at the link layer?
 
 use crate::check::{Check, Look, Settles};
-use crate::finding::{ok, unknown, why};
-use crate::watch::{Verdict, each_netdev};
+use crate::finding::{is_down, ok, unknown, why};
+use crate::verdict::Verdict;
+use crate::wires::each_netdev;
 use rdmascope_model::{Finding, Neighbour, Reading};
 
 const ID: &str = "neighbours";
@@ -22,8 +23,12 @@ pub(crate) const CHECK: Check = Check {
 
 fn judge(look: &Look<'_>) -> Vec<Finding> {
     let routing = &look.now.routing;
-    each_netdev(look, ID, "the neighbours", |name, _| {
-        let subject = format!("netdev {name}");
+    each_netdev(look, ID, "the neighbours", |wire| {
+        let (name, subject) = (wire.name, wire.subject());
+        // Behind a link that is down nobody answers, and the link is a finding already.
+        if is_down(wire.port) {
+            return None;
+        }
         let all = match &routing.unresolved {
             Reading::Value(all) => all,
             Reading::Absent => return None,
@@ -66,8 +71,8 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::first;
-    use rdmascope_model::{Route, Snapshot, Status};
+    use crate::testing::{device, first};
+    use rdmascope_model::{PortState, Route, Snapshot, Status};
 
     fn silent(m: &mut Snapshot, state: &str, netdev: &str) {
         let ip = "192.0.2.254".parse().unwrap();
@@ -97,5 +102,14 @@ mod tests {
             first(&CHECK, |m| m.routing.unresolved = Reading::failed("EPERM"))[0].status,
             Status::Unknown
         );
+    }
+
+    #[test]
+    fn a_port_that_is_down_explains_itself() {
+        let found = first(&CHECK, |m| {
+            silent(m, "FAILED", "eth0");
+            device(m).ports[0].state = Reading::Value(PortState::Down);
+        });
+        assert!(found.is_empty(), "{found:?}");
     }
 }

@@ -1,8 +1,9 @@
 //! Does any route lead over an RDMA network device?
 
 use crate::check::{Check, Look, Settles};
-use crate::finding::{ok, unknown, why};
-use crate::watch::{Verdict, each_netdev};
+use crate::finding::{is_down, ok, unknown, why};
+use crate::verdict::Verdict;
+use crate::wires::each_netdev;
 use rdmascope_model::{Address, Finding, Reading, Route};
 
 const ID: &str = "route";
@@ -24,8 +25,12 @@ pub(crate) const CHECK: Check = Check {
 
 fn judge(look: &Look<'_>) -> Vec<Finding> {
     let routes = &look.now.routing.routes;
-    each_netdev(look, ID, "the routes", |name, netdev| {
-        let subject = format!("netdev {name}");
+    each_netdev(look, ID, "the routes", |wire| {
+        let (name, netdev, subject) = (wire.name, wire.netdev, wire.subject());
+        // The kernel takes the routes of a device that is down away, and the link is a finding already.
+        if is_down(wire.port) {
+            return None;
+        }
         // Without a routable address there is no GID either, and that is another finding.
         let addresses = match &netdev.addresses {
             Reading::Value(all) => all.iter().filter(|a| !link_local(a)).collect::<Vec<_>>(),
@@ -85,8 +90,8 @@ fn told(route: &Route) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{eth0, first};
-    use rdmascope_model::Status;
+    use crate::testing::{device, eth0, first};
+    use rdmascope_model::{PortState, Status};
 
     #[test]
     fn c015_no_route_over_the_device() {
@@ -106,5 +111,14 @@ mod tests {
         assert_eq!(found[0].status, Status::Fail);
         assert!(first(&CHECK, |m| eth0(m).addresses = Reading::Value(Vec::new())).is_empty());
         assert_eq!(first(&CHECK, |m| m.routing.routes = Reading::failed("EPERM"))[0].status, Status::Unknown);
+    }
+
+    #[test]
+    fn a_port_that_is_down_explains_itself() {
+        let found = first(&CHECK, |m| {
+            m.routing.routes = Reading::Value(Vec::new());
+            device(m).ports[0].state = Reading::Value(PortState::Down);
+        });
+        assert!(found.is_empty(), "{found:?}");
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::limits;
-use crate::watch::{HOUR, MINUTE, Moved, Seen, Verdict, by_rate, each_wire, per, window};
+use crate::verdict::Verdict;
+use crate::watch::{HOUR, MINUTE, Moved, Seen, by_rate, per, window};
+use crate::wires::each_wire;
 use rdmascope_model::{Finding, Status};
 
 const ID: &str = "symbol-errors";
@@ -65,7 +67,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{first, statistics_rose};
+    use crate::testing::{first, statistics_rose};
 
     #[test]
     fn one_an_hour_warns_and_more_than_one_a_minute_fails() {

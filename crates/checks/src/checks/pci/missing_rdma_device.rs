@@ -4,7 +4,7 @@ use super::Functions;
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
 use crate::manifest::{PortRole, glob};
-use crate::watch::{Verdict, or_none};
+use crate::verdict::{Verdict, or_none};
 use rdmascope_model::{Finding, PciFunction, Reading};
 
 const ID: &str = "missing-rdma-device";
@@ -148,11 +148,11 @@ fn missing(
 mod tests {
     use super::*;
     use crate::Policy;
-    use crate::watch::testing::netdev;
+    use crate::testing::netdev;
     use rdmascope_fixtures::snapshot::roce;
     use rdmascope_model::{Snapshot, Status};
 
-    fn second<'a>(m: &'a mut Snapshot) -> &'a mut PciFunction {
+    fn second(m: &mut Snapshot) -> &mut PciFunction {
         let Reading::Value(all) = &mut m.pci else { panic!("no PCI") };
         all.get_mut("0000:3b:00.1").unwrap()
     }

@@ -3,7 +3,7 @@
 use super::{Functions, bridges, is_gpu};
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::watch::Verdict;
+use crate::verdict::Verdict;
 use rdmascope_model::{Finding, PciFunction, Reading};
 use std::collections::BTreeMap;
 
@@ -120,7 +120,7 @@ fn redirected(address: &str, bridge: &PciFunction, gpu: &str, nic: &str) -> Find
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::first;
+    use crate::testing::first;
     use rdmascope_fixtures::snapshot::add_gpu;
     use rdmascope_model::{Snapshot, Status};
 
@@ -158,5 +158,28 @@ mod tests {
             all.remove("0000:3c:00.0");
         });
         assert_eq!(without[0].status, Status::Ok);
+    }
+
+    #[test]
+    fn what_is_above_both_is_not_between_them_and_what_is_above_one_is() {
+        // mlx5_0 - 3a - 38 (switch) - 37 (root); the GPU hangs on the switch, or on a root port of its own.
+        let judged = |gpu_parent: &str, redirecting: &str| {
+            first(&CHECK, |m| {
+                add_gpu(m, "0000:3c:00.0");
+                let Reading::Value(all) = &mut m.pci else { panic!("no PCI") };
+                let bridge = all[BRIDGE].clone();
+                for (address, parent) in [("38", Some("37")), ("37", None), ("60", None), ("3a", Some("38"))]
+                {
+                    let parent = parent.map(|p| format!("0000:{p}:00.0"));
+                    all.insert(format!("0000:{address}:00.0"), PciFunction { parent, ..bridge.clone() });
+                }
+                all.get_mut("0000:3c:00.0").unwrap().parent = Some(gpu_parent.to_owned());
+                all.get_mut(redirecting).unwrap().acs_control = Reading::Value(0x1c);
+            })[0]
+                .status
+        };
+        assert_eq!(judged("0000:38:00.0", "0000:37:00.0"), Status::Ok);
+        assert_eq!(judged("0000:38:00.0", BRIDGE), Status::Fail);
+        assert_eq!(judged("0000:60:00.0", "0000:38:00.0"), Status::Fail);
     }
 }

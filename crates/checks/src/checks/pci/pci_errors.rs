@@ -3,7 +3,8 @@
 use super::bridges;
 use crate::check::{Check, Look, Settles};
 use crate::finding::{unknown, why};
-use crate::watch::{HOUR, MINUTE, Moved, Verdict, by_rate, or_none, per, seen};
+use crate::verdict::{Verdict, or_none};
+use crate::watch::{HOUR, MINUTE, Moved, by_rate, per, seen};
 use crate::{Source, limits};
 use rdmascope_model::{Finding, PciFunction, Reading};
 use std::collections::BTreeMap;
@@ -85,7 +86,7 @@ fn verdict(look: &Look<'_>, moved: &Moved, address: &str) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{again, first};
+    use crate::testing::{again, first};
     use rdmascope_model::{Snapshot, Status};
 
     fn set(m: &mut Snapshot, address: &str, name: &str, count: u64) {

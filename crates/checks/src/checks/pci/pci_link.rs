@@ -4,7 +4,7 @@ use super::{Functions, bridges};
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
 use crate::manifest::PortRole;
-use crate::watch::Verdict;
+use crate::verdict::Verdict;
 use rdmascope_model::{Device, Finding, Function, PciFunction, PciLink, PortState, Reading};
 
 const ID: &str = "pci-link";
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::Policy;
     use crate::manifest::{Expectation, Manifest};
-    use crate::watch::testing::{device, first, with};
+    use crate::testing::{device, first, with};
     use rdmascope_model::{Snapshot, Status};
 
     const CARD: &str = "0000:3b:00.0";

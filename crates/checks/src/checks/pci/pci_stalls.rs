@@ -2,7 +2,9 @@
 
 use crate::check::{Check, Look, Settles};
 use crate::limits;
-use crate::watch::{MINUTE, Moved, Verdict, by_rate, each_wire, per, window};
+use crate::verdict::Verdict;
+use crate::watch::{MINUTE, Moved, by_rate, per, window};
+use crate::wires::each_wire;
 use rdmascope_model::Finding;
 use std::time::Duration;
 
@@ -76,7 +78,7 @@ fn verdict(look: &Look<'_>, moved: &Moved, name: &str) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::statistics_rose;
+    use crate::testing::statistics_rose;
     use rdmascope_model::Status;
 
     #[test]

@@ -4,7 +4,7 @@ use super::in_container;
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, port_subject, unknown, why};
 use crate::limits;
-use crate::watch::{Verdict, shown};
+use crate::verdict::{Verdict, shown};
 use rdmascope_model::{Device, DeviceNode, Finding, LinkLayer, Port, PortState, Reading};
 
 const ID: &str = "device-nodes";
@@ -173,7 +173,7 @@ fn told(node: &DeviceNode) -> String {
 mod tests {
     use super::*;
     use crate::Policy;
-    use crate::watch::testing::{device, first};
+    use crate::testing::{device, first};
     use rdmascope_fixtures::snapshot::{infiniband, roce};
     use rdmascope_model::{Snapshot, Status};
 

@@ -3,7 +3,7 @@
 use crate::check::{Check, Look, Settles};
 use crate::checks::pci::is_gpu;
 use crate::finding::{ok, unknown, why};
-use crate::watch::Verdict;
+use crate::verdict::Verdict;
 use rdmascope_model::{Finding, Reading};
 
 const ID: &str = "gpudirect";
@@ -87,7 +87,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::first;
+    use crate::testing::first;
     use rdmascope_fixtures::snapshot::add_gpu;
     use rdmascope_model::{Snapshot, Status};
 

@@ -3,7 +3,7 @@
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
 use crate::limits;
-use crate::watch::{Verdict, shown};
+use crate::verdict::{Verdict, shown};
 use rdmascope_model::{Finding, Reading};
 
 const ID: &str = "idle-states";
@@ -61,7 +61,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::first;
+    use crate::testing::first;
     use rdmascope_model::Status;
 
     #[test]

@@ -4,7 +4,7 @@ use super::{size, subject};
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
 use crate::limits;
-use crate::watch::Verdict;
+use crate::verdict::Verdict;
 use rdmascope_model::{Finding, Reading};
 
 const ID: &str = "memlock";
@@ -48,7 +48,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
             &Reading::Value(false),
         ));
     }
-    crate::watch::or_none(findings, ID, "no process uses RDMA now")
+    crate::verdict::or_none(findings, ID, "no process uses RDMA now")
 }
 
 fn one(look: &Look<'_>, subject: String, limit: &Reading<u64>, exempt: &Reading<bool>) -> Finding {
@@ -79,7 +79,7 @@ fn one(look: &Look<'_>, subject: String, limit: &Reading<u64>, exempt: &Reading<
 mod tests {
     use super::*;
     use crate::Policy;
-    use crate::watch::testing::{first, with};
+    use crate::testing::{first, with};
     use rdmascope_fixtures::snapshot::workload;
     use rdmascope_model::Status;
 

@@ -4,7 +4,7 @@ use super::size;
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
 use crate::limits;
-use crate::watch::Verdict;
+use crate::verdict::Verdict;
 use rdmascope_model::{Finding, Reading};
 
 const ID: &str = "memory";
@@ -68,7 +68,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::Policy;
-    use crate::watch::testing::{first, with};
+    use crate::testing::{first, with};
     use rdmascope_model::Status;
 
     #[test]

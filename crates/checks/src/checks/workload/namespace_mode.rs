@@ -3,7 +3,8 @@
 use super::in_container;
 use crate::check::{Check, Look, Settles};
 use crate::finding::{netdev_under, ok, unknown, why};
-use crate::watch::{Verdict, roce_ports, shown, traffic_ports};
+use crate::verdict::{Verdict, shown};
+use crate::wires::{roce_ports, traffic_ports};
 use rdmascope_model::{Finding, Reading};
 
 const ID: &str = "namespace-mode";
@@ -65,7 +66,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::Policy;
-    use crate::watch::testing::{device, first, with};
+    use crate::testing::{device, first, with};
     use rdmascope_model::{Snapshot, Status};
     use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use super::subject;
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
 use crate::manifest::glob;
-use crate::watch::{Verdict, or_none};
+use crate::verdict::{Verdict, or_none};
 use rdmascope_model::{Finding, Reading, Workload};
 
 const ID: &str = "tcp-fallback";
@@ -33,7 +33,12 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
         Reading::Value(all) => all,
         Reading::Absent => return Vec::new(),
         failed => {
-            return vec![unknown(ID, "machine".to_owned(), "the processes that should use RDMA", why(failed))];
+            return vec![unknown(
+                ID,
+                "machine".to_owned(),
+                "the processes that should use RDMA",
+                why(failed),
+            )];
         }
     };
     let named = all.iter().filter(|w| look.policy.workloads.iter().any(|pattern| glob(pattern, &w.name)));
@@ -77,7 +82,7 @@ fn one(workload: &Workload) -> Finding {
 mod tests {
     use super::*;
     use crate::Policy;
-    use crate::watch::testing::with;
+    use crate::testing::with;
     use rdmascope_fixtures::snapshot::workload;
     use rdmascope_model::Status;
     use std::collections::BTreeMap;
