@@ -7,10 +7,11 @@ mod addressing;
 mod check;
 mod checks;
 pub mod counters;
-mod explain;
 mod duty;
+mod explain;
 mod finding;
 pub mod limits;
+pub mod log;
 pub mod manifest;
 mod motion;
 mod past;
@@ -57,7 +58,7 @@ pub fn exit_code(status: Status) -> u8 {
 mod tests {
     use super::*;
     use rdmascope_fixtures::snapshot::{infiniband, roce, workload};
-    use rdmascope_model::{Function, Reading, Snapshot};
+    use rdmascope_model::{Function, KernelLog, Reading, Snapshot};
     use std::collections::BTreeSet;
 
     #[test]
@@ -74,8 +75,9 @@ mod tests {
         let policy = Policy::default();
         let machines = healthy();
         for check in ALL {
-            let findings: Vec<Finding> =
-                machines.iter().flat_map(|machine| (check.judge)(&Look::first(machine, &policy))).collect();
+            let log = Reading::Value(KernelLog::default());
+            let judged = |machine| (check.judge)(&Look { log: &log, ..Look::first(machine, &policy) });
+            let findings: Vec<Finding> = machines.iter().flat_map(judged).collect();
             assert!(!findings.is_empty(), "{} says nothing of a healthy machine", check.id);
             assert!(findings.iter().all(|f| f.id == check.id), "{}", check.id);
         }

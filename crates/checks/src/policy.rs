@@ -1,6 +1,7 @@
 //! What is expected of a machine: which devices, the numbers, and what operators pinned.
 
 use crate::limits::{Limit, Limits};
+use crate::log::Rules;
 use crate::manifest::{Manifest, PortRole};
 use rdmascope_model::{Device, Port};
 
@@ -11,6 +12,8 @@ pub struct Policy {
     pub devices: Vec<String>,
     /// The numbers.
     pub limits: Limits,
+    /// What lines of the kernel log mean: the built-in rules and the operators' own.
+    pub rules: Rules,
     /// What operators expect of each port.
     pub manifest: Manifest,
     /// Names of processes that should use RDMA; `*` stands for any letters. One that holds no queue pair is a finding.

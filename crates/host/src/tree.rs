@@ -107,6 +107,11 @@ impl Tree {
         }
     }
 
+    /// Opens a file that is too long for [`Self::text`], such as a log; a named pipe does not hold the caller.
+    pub(crate) fn open_file(&self, path: &str) -> Result<OwnedFd, Errno> {
+        self.open_at(path, OFlags::RDONLY | OFlags::NONBLOCK)
+    }
+
     /// The text of a file, without the white space around it. An empty file is `Absent`: drivers leave attributes empty that
     /// they have nothing to say for.
     pub(crate) fn text(&self, path: &str) -> Reading<String> {

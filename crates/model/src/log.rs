@@ -11,6 +11,8 @@ pub struct KernelLog {
     pub lines: u64,
     /// Records that the kernel dropped before they could be read (gaps of the sequence number).
     pub lost: u64,
+    /// Logs that should have been read beside it and could not, each with the reason.
+    pub unread: Vec<String>,
 }
 
 /// All lines of one rule about one subject.
@@ -18,7 +20,8 @@ pub struct KernelLog {
 pub struct LogHit {
     /// Id of the rule.
     pub rule: String,
-    /// PCI address, network device or RDMA device that the line names; `None` where it names none.
+    /// What the line names: `pci ADDRESS`, `netdev NAME`, an RDMA device, or a port of one as `DEVICE/PORT`; `None` where it names
+    /// nothing.
     pub subject: Option<String>,
     /// How many lines.
     pub count: u64,

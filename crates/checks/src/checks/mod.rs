@@ -6,6 +6,7 @@ mod gid;
 mod infiniband;
 mod loss;
 mod lossless;
+mod log;
 mod mtu;
 mod netdev;
 mod pci;
@@ -83,6 +84,8 @@ pub const ALL: &[Check] = &[
     workload::namespace_mode::CHECK,
     workload::idle_states::CHECK,
     gid::workload_index::CHECK,
+    log::events::CHECK,
+    log::lost::CHECK,
 ];
 
 #[cfg(test)]

@@ -1,0 +1,7 @@
+//! Checks of the kernel log.
+
+mod conditions;
+pub(super) mod events;
+mod events_text;
+pub(super) mod lost;
+mod place;

@@ -1,0 +1,189 @@
+//! The kernel log: everything that is there now for `check`, and what comes for the agent.
+
+mod device;
+mod file;
+mod follow;
+mod lines;
+
+pub use follow::{LogBatch, LogEvent, LogFollower};
+
+use crate::{Clock, Host};
+use device::{Batch, Device};
+use file::LogFile;
+use rdmascope_checks::log::{Rules, Stamp, Tally, Times, parse};
+use rdmascope_model::{KernelLog, Reading, Snapshot, Wall};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+
+const KMSG: &str = "/dev/kmsg";
+
+/// Plain files in which distributions keep the kernel log, for machines or containers without `/dev/kmsg`.
+const PLAIN: &[&str] = &["/var/log/kern.log", "/var/log/messages"];
+
+/// Where a capture keeps them.
+const CAPTURED: &str = "rdmascope/kernel-log";
+const CAPTURED_PROGRAMS: &str = "rdmascope/application-log";
+
+/// Most records of one reading: the largest buffer (`log_buf_len=`) in use is some megabytes, less than 100 bytes a record.
+const RECORDS_MAX: usize = 400_000;
+
+/// Bytes of a plain file per step.
+const STEP_BYTES: usize = 64 * 1024;
+
+/// How much later than the reading a line may be; beyond that it comes from another boot or machine.
+const AHEAD_MAX_MS: u64 = 60_000;
+
+/// Knows where the kernel log is.
+#[derive(Clone, Debug)]
+pub struct KernelLogReader {
+    file: Option<PathBuf>,
+    device: PathBuf,
+    plain: Vec<PathBuf>,
+}
+
+impl KernelLogReader {
+    /// The kernel log of the machine; with `file` that file instead (any form of kernel log as text).
+    #[must_use]
+    pub fn new(file: Option<PathBuf>) -> Self {
+        Self { file, device: KMSG.into(), plain: PLAIN.iter().map(PathBuf::from).collect() }
+    }
+
+    /// Everything that is there now. It never waits for more; a few tens of milliseconds for a full buffer of the kernel.
+    /// `snapshot` gives the time of the reading and that of the boot. On this machine `/dev/kmsg` is read, else a plain file; of a
+    /// capture its `rdmascope/kernel-log` and `rdmascope/application-log`.
+    #[must_use]
+    pub fn read_now(&self, host: &Host, rules: &Rules, snapshot: &Snapshot) -> Reading<KernelLog> {
+        // In a capture no line is our own echo: process ids of the machine that judges mean nothing there.
+        let own = host.is_real().then(std::process::id);
+        let mut tally = Tally::new(rules, own);
+        let times = Times { read_at: snapshot.taken_at, booted_at: snapshot.system.booted_at.clone() };
+        if let Some(path) = &self.file {
+            let read = LogFile::open(path).and_then(whole).map(|text| take(&mut tally, &text, &times, false));
+            return read.map_or_else(Reading::Failed, |()| Reading::Value(tally.log()));
+        }
+        if host.is_real() { self.of_this_machine(tally) } else { captured(host, tally, &times) }
+    }
+
+    fn of_this_machine(&self, mut tally: Tally) -> Reading<KernelLog> {
+        let denied = match Device::open(&self.device) {
+            Ok(mut device) => {
+                let times = times_now();
+                let mut each = |line: &str| {
+                    tally.line(line, &times);
+                };
+                let read = device.read(RECORDS_MAX, &mut each);
+                tally.lost(device.take_lost());
+                return match read {
+                    Ok(Batch::Drained | Batch::Full) => Reading::Value(tally.log()),
+                    Err(e) => Reading::Failed(format!("reading {}: {e}", self.device.display())),
+                };
+            }
+            Err(e) => e,
+        };
+        match self.plain_file(&denied).and_then(whole) {
+            Ok(text) => {
+                take(&mut tally, &text, &times_now(), false);
+                Reading::Value(tally.log())
+            }
+            Err(why) => Reading::Failed(why),
+        }
+    }
+
+    /// The first plain file that can be opened; the error says why there is none and what is needed.
+    fn plain_file(&self, denied: &std::io::Error) -> Result<LogFile, String> {
+        let mut whys = vec![format!("opening {}: {denied}", self.device.display())];
+        for path in &self.plain {
+            match LogFile::open(path) {
+                Ok(file) => return Ok(file),
+                Err(why) => whys.push(why),
+            }
+        }
+        Err(format!(
+            "{}; it needs /dev/kmsg (CAP_SYSLOG where kernel.dmesg_restrict is 1) or a plain log file that is named",
+            whys.join("; ")
+        ))
+    }
+}
+
+/// What a capture has.
+fn captured(host: &Host, mut tally: Tally, times: &Times) -> Reading<KernelLog> {
+    let mut read = |name: &str, programs: bool| {
+        let text = match host.tree().open_file(name) {
+            Ok(fd) => LogFile::of(Path::new(name), fd).and_then(whole),
+            Err(Errno::NOENT | Errno::NOTDIR) => Err(format!("{name} is not part of this capture")),
+            Err(e) => Err(format!("opening {name}: {}", std::io::Error::from(e))),
+        };
+        text.map(|text| take(&mut tally, &text, times, programs))
+    };
+    let kernel = read(CAPTURED, false);
+    let programs = read(CAPTURED_PROGRAMS, true);
+    match (kernel, programs) {
+        (Ok(()), _) => Reading::Value(tally.log()),
+        (Err(why), Ok(())) => Reading::Value(KernelLog { unread: vec![why], ..tally.log() }),
+        (Err(why), Err(_)) => Reading::Failed(why),
+    }
+}
+
+/// The text of a file that is not followed.
+fn whole(mut file: LogFile) -> Result<Vec<String>, String> {
+    let mut lines = Vec::new();
+    while file.read(STEP_BYTES, &mut |line, _| lines.push(line.to_owned()))? {}
+    file.end(&mut |line| lines.push(line.to_owned()));
+    Ok(lines)
+}
+
+/// Counts the lines. Where the boot is not known, or lines would lie in the future (another boot, another machine), the last line is
+/// taken to be as old as the reading: order and distances stay right.
+fn take(tally: &mut Tally, lines: &[String], times: &Times, programs: bool) {
+    let last = lines.iter().filter_map(|line| match parse(line).stamp {
+        Stamp::SinceBoot(micros) => Some(micros / 1_000),
+        Stamp::None | Stamp::At(_) | Stamp::ThisYear { .. } => None,
+    });
+    let mut times = times.clone();
+    if let Some(last) = last.max() {
+        let fits = times.booted_at.value().is_some_and(|b| b.0 + last <= times.read_at.0 + AHEAD_MAX_MS);
+        if !fits {
+            times.booted_at = Reading::Value(Wall(times.read_at.0.saturating_sub(last)));
+        }
+    }
+    let mut number = None;
+    for line in lines {
+        // After a kmsg record, a line that begins with a space belongs to its dictionary.
+        if number.is_some() && line.starts_with(' ') {
+            continue;
+        }
+        let sequence = kmsg_sequence(line);
+        if let (Some(now), Some(before)) = (sequence, number) {
+            tally.lost(u64::saturating_sub(now, before + 1));
+        }
+        number = sequence.or(number);
+        if programs {
+            tally.program_line(line, &times);
+        } else {
+            tally.line(line, &times);
+        }
+    }
+}
+
+/// The sequence number of a kmsg record, also in a file.
+fn kmsg_sequence(line: &str) -> Option<u64> {
+    device::sequence(line).filter(|_| line.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Both clocks now: kernel records carry the time since boot (`local_clock`), which the monotonic clock is nearest to.
+fn times_now() -> Times {
+    let wall = Clock::new().now().wall;
+    Times {
+        read_at: wall,
+        booted_at: Reading::Value(Wall(wall.0.saturating_sub(micros_since_boot() / 1_000))),
+    }
+}
+
+fn micros_since_boot() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds * 1_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000
+}
+
+#[cfg(test)]
+mod tests;
