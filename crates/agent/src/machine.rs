@@ -4,7 +4,7 @@
 //! devices exist, their ports' state and traffic, and whether the pause file is there.
 
 use rdmascope_checks::Policy;
-use rdmascope_host::{Host, IdleGate, IdleState, LinkEvents, Traffic, ask_verbs};
+use rdmascope_host::{Host, IdleGate, IdleState, LinkEvents, RdmaEvents, Traffic, ask_verbs};
 use rdmascope_link::PauseFlags;
 use rdmascope_model::{EndpointInfo, EndpointName, Finding, Mono, PortState, Reading, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
-use tracing::warn;
+use tracing::{info, warn};
 
 /// How often devices, traffic and the pause file are looked at.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -126,6 +126,7 @@ impl Watcher {
     pub(crate) async fn watch(self) {
         // Opened before the first reading, so that nothing falls between them.
         let mut events = LinkEvents::open().map_err(|error| warn!(%error, "link events cannot be had")).ok();
+        let mut rdma_events = rdma_events();
         let mtu_of = Arc::new(ask_verbs());
         let mut seen = Seen::default();
         let mut gates = BTreeMap::new();
@@ -148,6 +149,14 @@ impl Watcher {
                     } else {
                         warn!("link events have ended; changes are seen every minute");
                         events = None;
+                    }
+                }
+                event = next_rdma_event(&mut rdma_events) => {
+                    if event {
+                        read_at = read_at.min(Instant::now() + SETTLE);
+                    } else {
+                        warn!("RDMA device events have ended; changes are seen every second");
+                        rdma_events = None;
                     }
                 }
                 _ = glance.tick() => match self.glance(&mut seen, &mut gates).await {
@@ -267,6 +276,29 @@ impl Watcher {
 
 /// True for an event, false when there will be none any more; waits for ever without a source.
 async fn next_event(events: &mut Option<LinkEvents>) -> bool {
+    match events {
+        Some(events) => events.next().await.is_some(),
+        None => std::future::pending().await,
+    }
+}
+
+/// The kernel's own word when RDMA devices change, where it gives one; said once where it does not.
+fn rdma_events() -> Option<RdmaEvents> {
+    match RdmaEvents::open() {
+        Ok(Some(events)) => Some(events),
+        Ok(None) => {
+            info!("this kernel tells no RDMA device events (Linux 6.12 does); changes are seen every second");
+            None
+        }
+        Err(error) => {
+            warn!(%error, "RDMA device events cannot be had; changes are seen every second");
+            None
+        }
+    }
+}
+
+/// As [`next_event`], for RDMA devices.
+async fn next_rdma_event(events: &mut Option<RdmaEvents>) -> bool {
     match events {
         Some(events) => events.next().await.is_some(),
         None => std::future::pending().await,

@@ -1,7 +1,7 @@
 //! Network devices of a captured machine: the files of `/sys/class/net`, and a file for what only netlink tells (addresses).
 
 use crate::tree::Tree;
-use crate::{interface, parse};
+use crate::{interface, parse, stacked};
 use rdmascope_model::{Address, Netdev, Reading};
 use std::collections::BTreeMap;
 
@@ -36,6 +36,7 @@ fn one(tree: &Tree, name: &str) -> Netdev {
     let admin_up =
         tree.parsed(&format!("{base}/flags"), |text| parse::hex_u32(text).map(|f| f & IFF_UP != 0));
     let carrier = tree.parsed(&format!("{base}/carrier"), |text| parse::number::<u8>(text).map(|c| c == 1));
+    let (kind, parent) = stacked::kind_and_parent(tree, name);
     Netdev {
         index: tree.parsed(&format!("{base}/ifindex"), parse::number),
         mtu: tree.parsed(&format!("{base}/mtu"), parse::number),
@@ -47,9 +48,15 @@ fn one(tree: &Tree, name: &str) -> Netdev {
         },
         admin_up,
         carrier_changes: tree.parsed(&format!("{base}/carrier_changes"), parse::number),
+        carrier_down_count: tree.parsed(&format!("{base}/carrier_down_count"), parse::number),
         tx_bytes: tree.parsed(&format!("{base}/statistics/tx_bytes"), parse::number),
         rx_bytes: tree.parsed(&format!("{base}/statistics/rx_bytes"), parse::number),
         addresses: addresses(tree, name),
+        hardware: tree.parsed(&format!("{base}/type"), parse::number),
+        kind,
+        master: stacked::master(tree, name),
+        parent,
+        phys_port_name: tree.parsed(&format!("{base}/phys_port_name"), parse::plain),
         ..Netdev::unread(crate::rdma::NOT_YET)
     }
 }

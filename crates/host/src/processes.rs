@@ -2,6 +2,7 @@
 
 use crate::parse;
 use crate::system::{beginning, memlock};
+use crate::text;
 use crate::tree::Tree;
 use rdmascope_checks::manifest::glob;
 use rdmascope_model::{Reading, Workload};
@@ -23,7 +24,7 @@ const NODES_MAX: usize = 512;
 const IPC_LOCK: u64 = 1 << 14;
 
 /// In a capture: who holds queue pairs, lines `DEVICE PORT PID NAME COUNT`, with `-` for an owner that is not shown; or `none`.
-const CAPTURED: &str = "rdmascope/rdma/queue_pairs";
+pub(crate) const QUEUE_PAIRS: &str = "rdmascope/rdma/queue_pairs";
 
 /// A list without lines.
 const NONE: &str = "none";
@@ -68,9 +69,9 @@ pub struct QueuePairs {
     pub count: u32,
 }
 
-/// What a capture tells of queue pairs.
+/// What a capture tells of queue pairs; `-` where the kernel has no RDMA netlink.
 pub(crate) fn captured_queue_pairs(tree: &Tree) -> Reading<Vec<QueuePairs>> {
-    beginning(tree, CAPTURED, FILE_BYTES_MAX, |text| {
+    text::parsed(tree, QUEUE_PAIRS, |text| {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && *line != NONE);
         lines.map(queue_pairs_line).collect()
     })
@@ -286,7 +287,7 @@ mod tests {
         let host = FakeHost::mlx5(2);
         process(host.folder(), 4711, "python3");
         let lines = "mlx5_0 1 4711 python3 16\nmlx5_0 1 0 [ib_core] 2\nmlx5_1 1 4711 python3 8\n";
-        host.folder().write(CAPTURED, lines);
+        host.folder().write(QUEUE_PAIRS, lines);
         let all = seen(host.folder(), &[]);
         let [workload] = &all.value().unwrap()[..] else { panic!("{all:?}") };
         assert_eq!((workload.pid, &workload.name[..]), (4711, "python3"));
@@ -315,13 +316,13 @@ mod tests {
         assert_eq!(workload.nodes, Reading::Absent);
         assert_eq!(seen(host.folder(), &[]), Reading::Value(Vec::new()));
         // Some queue pairs are of nobody that is shown: they may be its.
-        host.folder().write(CAPTURED, "mlx5_0 0 - - 12\n");
+        host.folder().write(QUEUE_PAIRS, "mlx5_0 0 - - 12\n");
         let all = seen(host.folder(), &["python*"]);
         assert!(
             matches!(&all.value().unwrap()[0].queue_pairs, Reading::Failed(why) if why.contains("namespace"))
         );
         // Without the table it is not known whether it holds queue pairs: nobody may call it a fallback to TCP.
-        host.folder().remove(CAPTURED);
+        host.folder().remove(QUEUE_PAIRS);
         let all = seen(host.folder(), &["python*"]);
         assert!(matches!(all.value().unwrap()[0].queue_pairs, Reading::Failed(_)));
         assert!(matches!(seen(host.folder(), &[]), Reading::Failed(_)));
@@ -330,7 +331,7 @@ mod tests {
     #[test]
     fn a_holder_of_which_nothing_is_captured_says_so_and_its_name_may_have_spaces() {
         let host = FakeHost::mlx5(1);
-        host.folder().write(CAPTURED, "mlx5_0 1 99 NCCL Proxy thread 1\n");
+        host.folder().write(QUEUE_PAIRS, "mlx5_0 1 99 NCCL Proxy thread 1\n");
         let all = seen(host.folder(), &[]);
         let workload = &all.value().unwrap()[0];
         assert_eq!(workload.name, "NCCL Proxy thread");
@@ -342,7 +343,7 @@ mod tests {
             workload.own_network.why_missing(),
         ];
         assert!(reasons.iter().all(|why| why.unwrap().contains("not part of this capture")), "{reasons:?}");
-        host.folder().write(CAPTURED, "mlx5_0 1 99\n");
+        host.folder().write(QUEUE_PAIRS, "mlx5_0 1 99\n");
         assert!(matches!(seen(host.folder(), &[]), Reading::Failed(why) if why.contains("DEVICE PORT PID")));
     }
 
@@ -358,7 +359,7 @@ mod tests {
         let table = vec![row("NCCL Proxy thread", Some(12)), row("ib_core", Some(0)), row("-", None)];
         let host = FakeHost::mlx5(1);
         assert_eq!(queue_pairs_text(&[]), "none\n");
-        host.folder().write(CAPTURED, &queue_pairs_text(&table));
+        host.folder().write(QUEUE_PAIRS, &queue_pairs_text(&table));
         assert_eq!(captured_queue_pairs(&Tree::open(host.root()).unwrap()), Reading::Value(table));
     }
 
@@ -366,7 +367,7 @@ mod tests {
     fn too_many_processes_are_named_and_not_looked_at() {
         let host = FakeHost::mlx5(1);
         let lines: String = (1..=70).map(|pid| format!("mlx5_0 1 {pid} rank 4\n")).collect();
-        host.folder().write(CAPTURED, &lines);
+        host.folder().write(QUEUE_PAIRS, &lines);
         let all = seen(host.folder(), &[]);
         let all = all.value().unwrap();
         assert_eq!(all.len(), 70);

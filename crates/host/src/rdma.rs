@@ -1,6 +1,7 @@
 //! Reads RDMA devices and their ports from sysfs (`drivers/infiniband/core/sysfs.c`); one odd file costs one reading.
 
 use crate::nodes::Nodes;
+use crate::rdma_netlink::Asked;
 use crate::resting::Resting;
 use crate::tree::{Tree, is_refused};
 use crate::{function, parse, pci};
@@ -39,6 +40,8 @@ pub(crate) struct Means<'a> {
     pub(crate) nodes: &'a Nodes,
     /// Counters that are left alone for a while; `None` in a capture.
     pub(crate) resting: Option<&'a Resting>,
+    /// RDMA netlink, where it is there.
+    pub(crate) rdma_netlink: Option<&'a Asked>,
 }
 
 /// The RDMA MTU of a port, which sysfs does not have.
@@ -120,24 +123,37 @@ fn port(tree: &Tree, device: &str, number: u8, means: &Means<'_>) -> Port {
         lid: tree.parsed(&format!("{base}/lid"), parse::hex_u16),
         active_mtu: mtu.active,
         max_mtu: mtu.max,
-        netdev: netdev_of(tree, device, number, &gids),
+        netdev: match netdev_of(tree, device, number, &gids) {
+            Reading::Value(name) => Reading::Value(name),
+            // Asked last: it is one more question to the firmware.
+            missing => match means.rdma_netlink.map(|asked| asked.netdev(device, number)) {
+                Some(Reading::Value(name)) => Reading::Value(name),
+                _ => missing,
+            },
+        },
         gids,
         gids_unread,
-        counters: counters(tree, device, number, means.resting),
+        counters: counters(tree, device, number, means.resting, means.rdma_netlink),
     }
 }
 
-/// `counters/` and `hw_counters/` of a port.
+/// `counters/` and `hw_counters/` of a port; the latter by RDMA netlink where it is there.
 pub(crate) fn counters(
     tree: &Tree,
     device: &str,
     port: u8,
     resting: Option<&Resting>,
+    rdma_netlink: Option<&Asked>,
 ) -> BTreeMap<String, Reading<u64>> {
     let base = format!("{CLASS}/{device}/ports/{port}");
     let mut counters = BTreeMap::new();
     add_counters(tree, &base, "counters", resting, &mut counters);
-    add_counters(tree, &base, "hw_counters", resting, &mut counters);
+    match rdma_netlink.map(|asked| asked.statistics(device, port)) {
+        Some(Reading::Value(found)) => {
+            counters.extend(found.into_iter().map(|(name, value)| (name, Reading::Value(value))));
+        }
+        _ => add_counters(tree, &base, "hw_counters", resting, &mut counters),
+    }
     counters
 }
 

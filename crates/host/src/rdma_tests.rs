@@ -9,7 +9,7 @@ const REFUSED: &str = "the driver answers EINVAL (not supported on this port, or
 fn read(host: &FakeHost) -> Device {
     let tree = Tree::open(host.root()).unwrap();
     let mtu_of = |_: &str, _: u8| PortMtu::failed("not asked");
-    let means = Means { mtu_of: &mtu_of, nodes: &Nodes::read(&tree), resting: None };
+    let means = Means { mtu_of: &mtu_of, nodes: &Nodes::read(&tree), resting: None, rdma_netlink: None };
     device(&tree, "mlx5_0", &means)
 }
 

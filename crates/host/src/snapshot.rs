@@ -5,10 +5,8 @@ use crate::nodes::{self, Nodes};
 use crate::rdma::{self, Means, PortMtu};
 use crate::resting::Resting;
 use crate::tree::Tree;
-use crate::{Clock, QueuePairs, interface, netdev, parse, pci, processes, rtnl, system};
-use rdmascope_model::{
-    Device, Netdev, PciFunction, PortState, Reading, Routing, Snapshot, System, Wall, Workload,
-};
+use crate::{Clock, QueuePairs, parse, pci, processes, system, told};
+use rdmascope_model::{Device, PciFunction, PortState, Reading, Snapshot, System, Wall, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,9 +43,9 @@ pub struct Host {
     workloads: Arc<[String]>,
     /// Devices and parts of the machine whose reading has begun and not come back.
     pub(crate) reading: Arc<Mutex<BTreeSet<String>>>,
+    pub(crate) modules: Arc<Modules>,
     /// Counters that the driver refused lately.
     resting: Arc<Resting>,
-    pub(crate) modules: Arc<Modules>,
 }
 
 impl Host {
@@ -66,8 +64,8 @@ impl Host {
             only: Arc::default(),
             workloads: Arc::default(),
             reading: Arc::default(),
-            resting: Arc::default(),
             modules: Arc::default(),
+            resting: Arc::default(),
         }
     }
 
@@ -117,20 +115,11 @@ impl Host {
         nodes::verbs(&self.tree).map(|(nodes, _)| nodes)
     }
 
-    /// Network devices: by rtnetlink on the machine that we run on, from the capture's files elsewhere.
-    pub async fn netdevs(&self) -> Reading<BTreeMap<String, Netdev>> {
-        if !self.is_real() {
-            return netdev::from_files(&self.tree);
-        }
-        rtnl::dump().await.map(|mut netdevs| {
-            interface::complete(&self.tree, &mut netdevs);
-            netdevs
-        })
-    }
-
     /// PCI functions that matter here, and the bridges above them. Each costs about fifteen small files: for every minute, not every second.
     pub async fn pci(&self) -> Reading<BTreeMap<String, PciFunction>> {
-        self.part("PCI functions", pci::functions, Reading::Failed).await
+        let mut functions = self.part("PCI functions", pci::functions, Reading::Failed).await;
+        self.add_enable_roce(&mut functions).await;
+        functions
     }
 
     /// The kernel, its settings and its limits: for every minute.
@@ -139,18 +128,15 @@ impl Host {
     }
 
     /// Processes that hold queue pairs, by the kernel's table of them, and those that should ([`Self::with_workloads`]): for every
-    /// minute at most, since the names of all processes are read for the latter. A capture has a table of its own.
+    /// minute at most, since the names of all processes are read for the latter.
     pub async fn workloads(&self, queue_pairs: Reading<Vec<QueuePairs>>) -> Reading<Vec<Workload>> {
         let names = Arc::clone(&self.workloads);
-        let read = move |tree: &Tree| {
-            let table = if tree.is_real() { queue_pairs } else { processes::captured_queue_pairs(tree) };
-            processes::workloads(tree, &table, &names)
-        };
+        let read = move |tree: &Tree| processes::workloads(tree, &queue_pairs, &names);
         self.part("processes", read, Reading::Failed).await
     }
 
     /// Reads one part of the machine in a thread of its own, within the deadline of a device.
-    async fn part<T: Send + 'static>(
+    pub(crate) async fn part<T: Send + 'static>(
         &self,
         what: &'static str,
         read: impl FnOnce(&Tree) -> T + Send + 'static,
@@ -200,19 +186,16 @@ impl Host {
             Reading::Absent => Reading::Absent,
             Reading::Failed(why) => Reading::Failed(why),
         };
-        let queue_pairs = Reading::failed(rdma::NOT_YET);
-        let (mut netdevs, pci, system, workloads) =
-            tokio::join!(self.netdevs(), self.pci(), self.system(), self.workloads(queue_pairs));
+        let (netdevs, pci, system, workloads, routing) = tokio::join!(
+            self.netdevs(),
+            self.pci(),
+            self.system(),
+            async { self.workloads(self.queue_pairs().await).await },
+            self.routing(),
+        );
+        let mut netdevs = netdevs;
         self.add_details(&devices, &mut netdevs).await;
-        Snapshot {
-            taken_at,
-            devices,
-            netdevs,
-            routing: Routing::unread(rdma::NOT_YET),
-            pci,
-            system,
-            workloads,
-        }
+        Snapshot { taken_at, devices, netdevs, routing, pci, system, workloads }
     }
 
     /// Now; of a capture, when it was made, where it says so.
@@ -239,8 +222,15 @@ impl Host {
             let ask = |device: &str, port: u8| {
                 if host.is_real() { mtu_of(device, port) } else { captured_mtu(&host.tree, device, port) }
             };
-            let resting = host.is_real().then_some(&*host.resting);
-            let read = rdma::device(&host.tree, &device, &Means { mtu_of: &ask, nodes: &nodes, resting });
+            let asked = told::rdma_netlink(&host.tree);
+            let means = Means {
+                mtu_of: &ask,
+                nodes: &nodes,
+                resting: host.is_real().then_some(&*host.resting),
+                rdma_netlink: asked.as_ref(),
+            };
+            let mut read = rdma::device(&host.tree, &device, &means);
+            told::add_devlink(&host.tree, &mut read);
             host.reading.lock().unwrap_or_else(PoisonError::into_inner).remove(&device);
             read
         });

@@ -1,6 +1,6 @@
 //! The kernel, its settings and its limits, from procfs and sysfs.
 
-use crate::rdma::NOT_YET;
+use crate::rdma_netlink;
 use crate::tree::Tree;
 use crate::{container, parse};
 use rdmascope_model::{Reading, System, Wall};
@@ -73,7 +73,7 @@ pub(crate) fn system(tree: &Tree) -> System {
         container: container::inside(tree),
         peer_memory: peer_memory(tree, &modules),
         modules,
-        rdma_shared: rdma_shared(tree),
+        rdma_shared: rdma_netlink::shared(tree),
         iommu_translates: iommu_translates(tree),
         idle_exit_us: idle_exit(tree),
         governor: tree.owed_within(
@@ -185,23 +185,13 @@ fn peer_memory(tree: &Tree, modules: &Reading<BTreeMap<String, String>>) -> Read
     }
 }
 
-fn rdma_shared(tree: &Tree) -> Reading<bool> {
-    if tree.is_real() {
-        return Reading::failed(NOT_YET);
-    }
-    owed(tree, "rdmascope/rdma/system", |text| match text.strip_prefix("netns:").unwrap_or(text).trim() {
-        "shared" => Ok(true),
-        "exclusive" => Ok(false),
-        _ => Err("neither 'netns: shared' nor 'netns: exclusive'".to_owned()),
-    })
-}
-
 fn libibverbs(tree: &Tree) -> Reading<()> {
     if tree.is_real() {
         return crate::verbs::library();
     }
     match owed(tree, "rdmascope/libibverbs", parse::plain) {
         Reading::Value(text) if text == "ok" => Reading::Value(()),
+        Reading::Value(text) if text == "-" => Reading::Absent,
         Reading::Value(why) | Reading::Failed(why) => Reading::Failed(why),
         Reading::Absent => Reading::Absent,
     }

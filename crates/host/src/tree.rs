@@ -107,11 +107,6 @@ impl Tree {
         }
     }
 
-    /// Opens a file that is too long for [`Self::text`], such as a log; a named pipe does not hold the caller.
-    pub(crate) fn open_file(&self, path: &str) -> Result<OwnedFd, Errno> {
-        self.open_at(path, OFlags::RDONLY | OFlags::NONBLOCK)
-    }
-
     /// The text of a file, without the white space around it. An empty file is `Absent`: drivers leave attributes empty that
     /// they have nothing to say for.
     pub(crate) fn text(&self, path: &str) -> Reading<String> {
@@ -143,6 +138,29 @@ impl Tree {
             ),
             Reading::Absent => Reading::Absent,
             Reading::Failed(why) => Reading::Failed(why),
+        }
+    }
+
+    /// How long ago a file was written, by the machine's clock.
+    pub(crate) fn age_seconds(&self, path: &str) -> Reading<u32> {
+        let opened = match &self.source {
+            Source::Folder { root, real } => Source::open(root, *real, path, OFlags::PATH),
+            // A capture has no times of its own files.
+            Source::Archive { .. } => {
+                return Reading::Failed(format!("the age of {path} is not part of this capture"));
+            }
+        };
+        let modified = opened
+            .and_then(|fd| std::fs::File::from(fd).metadata().map_err(|_| Errno::IO))
+            .and_then(|metadata| metadata.modified().map_err(|_| Errno::IO));
+        match modified {
+            // A clock that was set back since: just now.
+            Ok(then) => {
+                let seconds = then.elapsed().unwrap_or_default().as_secs();
+                Reading::Value(u32::try_from(seconds).unwrap_or(u32::MAX))
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => Reading::Absent,
+            Err(e) => Reading::Failed(format!("looking at {}{path}: {}", self.label, words(e))),
         }
     }
 

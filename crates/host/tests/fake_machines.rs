@@ -3,9 +3,7 @@
 use rdmascope_checks::{Look, Policy, run, worst};
 use rdmascope_fixtures::{FakeHost, Folder, snapshot};
 use rdmascope_host::{Host, HostError, PortMtu, Traffic, endpoints};
-use rdmascope_model::{
-    Cause, Finding, Function, LinkLayer, PciFunction, PhysState, PortState, Reading, Snapshot, Status,
-};
+use rdmascope_model::{Cause, Finding, Function, LinkLayer, PhysState, PortState, Reading, Snapshot, Status};
 use std::collections::BTreeMap;
 
 fn host(fake: &FakeHost) -> Host {
@@ -66,20 +64,63 @@ fn a_connectx_machine_is_read_as_the_kernel_shows_it() {
 }
 
 #[test]
+fn what_netlink_tells_is_in_the_snapshot() {
+    let fake = FakeHost::mlx5(2);
+    fake.folder().write(
+        "rdmascope/devlink/0000:3b:00.1/health",
+        "pci/0000:3b:00.1:\n  reporter fw_fatal\n    state error error 2 recover 1\n",
+    );
+    fake.folder().write(
+        "rdmascope/netdev/eth1/lldp",
+        "system: leaf-12\nport: Ethernet1/7\nframe_bytes_max: 9216\npfc: 3\nage_seconds: 20\n",
+    );
+    fake.folder()
+        .write("rdmascope/routes", "default via 203.0.113.1 dev eth9\n192.0.2.0/24 dev eth1 table 101\n");
+    let seen = read(&host(&fake));
+    assert_eq!(seen.system.rdma_shared, Reading::Value(true));
+    assert_eq!(
+        (&seen.routing.own_rules, &seen.routing.unresolved),
+        (&Reading::Value(0), &Reading::Value(vec![]))
+    );
+    let routes = seen.routing.routes.value().unwrap();
+    assert_eq!((routes.len(), routes[0].to, routes[1].table), (2, None, 101));
+    let devices = seen.devices.value().unwrap();
+    let devlink = devices[1].devlink.value().unwrap();
+    assert!(devlink.reporters[0].in_error && devlink.reporters[0].errors == 2);
+    assert_eq!(devlink.running["fw.version"], "28.41.1000");
+    let netdev = &seen.netdevs.value().unwrap()["eth1"];
+    assert_eq!(
+        (&netdev.kind, &netdev.parent, &netdev.master),
+        (&Reading::Absent, &Reading::Absent, &Reading::Absent)
+    );
+    assert_eq!(netdev.hardware, Reading::Value(1));
+    assert_eq!(netdev.lldp.value().unwrap().pfc, Reading::Value(1 << 3));
+    // Software has no function under it, and a neighbour that says nothing is none.
+    let soft = read(&host(&FakeHost::rxe(1)));
+    assert_eq!(soft.devices.value().unwrap()[0].devlink, Reading::Absent);
+    let netdev = &soft.netdevs.value().unwrap()["w1"];
+    assert_eq!((&netdev.lldp, &netdev.kind), (&Reading::Absent, &Reading::Value("veth".into())));
+    // What was not asked for is not taken for healthy.
+    fake.folder().remove("rdmascope/devlink/0000:3b:00.1");
+    let seen = read(&host(&fake));
+    let devlink = &seen.devices.value().unwrap()[1].devlink;
+    assert!(
+        matches!(devlink, Reading::Failed(why) if why.contains("not part of this capture")),
+        "{devlink:?}"
+    );
+}
+
+#[test]
 fn the_same_machine_as_files_and_as_readings() {
     let (seen, built) = (read(&host(&FakeHost::mlx5(2))), snapshot::roce(2));
     assert_eq!(seen.system, built.system);
     assert_eq!(seen.workloads, built.workloads);
-    // devlink is read elsewhere.
-    let forget = |functions: &Reading<BTreeMap<String, PciFunction>>| {
-        let mut functions = functions.value().expect("PCI functions are read").clone();
-        functions.values_mut().for_each(|function| function.enable_roce = Reading::Absent);
-        functions
-    };
-    assert_eq!(forget(&seen.pci), forget(&built.pci));
+    assert_eq!(seen.pci, built.pci);
+    assert_eq!(seen.routing.own_rules, built.routing.own_rules);
     for (seen, built) in seen.devices.value().unwrap().iter().zip(built.devices.value().unwrap()) {
         assert_eq!((&seen.function, &seen.nodes), (&built.function, &built.nodes));
         assert_eq!((&seen.card, &seen.system_guid), (&built.card, &built.system_guid));
+        assert_eq!(seen.devlink, built.devlink);
         let (port, expected) = (&seen.ports[0], &built.ports[0]);
         assert_eq!((&port.sm_lid, &port.pkeys), (&expected.sm_lid, &expected.pkeys));
         assert_eq!((&port.rate_bps, &port.gids), (&expected.rate_bps, &expected.gids));

@@ -1,7 +1,7 @@
 //! rtnetlink against the real kernel, in a network namespace of its own: each test runs itself again inside `unshare --net`.
 
-use rdmascope_host::{Host, LinkEvent, LinkEvents};
-use rdmascope_model::{Netdev, Reading};
+use rdmascope_host::{Host, LinkEvent, LinkEvents, PortMtu};
+use rdmascope_model::{Netdev, Reading, Route, Routing};
 use std::future::Future;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -196,8 +196,122 @@ fn drivers_tell_their_statistics() {
         assert_eq!(seen["lo"], Reading::Absent);
         assert!(matches!(&seen["vx"], Reading::Failed(why) if why.contains("No such device")), "{seen:?}");
         // A snapshot asks none of it of a made device that no RDMA port has.
-        let snapshot = host.snapshot(|_, _| rdmascope_host::PortMtu::failed("")).await;
+        let snapshot = host.snapshot(|_, _| PortMtu::failed("")).await;
         let va = &snapshot.netdevs.value().expect("rtnetlink answers")["va"];
         assert_eq!((&va.statistics, &va.ethtool.speed_mbps), (&Reading::Absent, &Reading::Absent));
+    });
+}
+
+async fn routing() -> Routing {
+    let host = Host::here().expect("/ can be opened");
+    host.snapshot(|_, _| PortMtu::failed("not asked")).await.routing
+}
+
+#[test]
+fn stacked_devices_name_what_they_stand_on() {
+    if !in_namespace("stacked_devices_name_what_they_stand_on") {
+        return;
+    }
+    run(async {
+        ip("link add va type veth peer name vb");
+        ip("link add link va name mac0 type macvlan mode bridge");
+        ip("link add br0 type bridge");
+        ip("link set vb master br0");
+        let value = |text: &str| Reading::Value(text.to_owned());
+        let of = |seen: Netdev| (seen.kind, seen.parent, seen.master);
+        // The other end of a pair is not underneath.
+        assert_eq!(of(netdev("va").await), (value("veth"), Reading::Absent, Reading::Absent));
+        assert_eq!(of(netdev("vb").await), (value("veth"), Reading::Absent, value("br0")));
+        assert_eq!(of(netdev("mac0").await), (value("macvlan"), value("va"), Reading::Absent));
+        assert_eq!(of(netdev("br0").await), (value("bridge"), Reading::Absent, Reading::Absent));
+        let lo = netdev("lo").await;
+        assert_eq!((&lo.kind, &lo.hardware), (&Reading::Absent, &Reading::Value(772)), "ARPHRD_LOOPBACK");
+        assert_eq!(netdev("va").await.hardware, Reading::Value(1), "ARPHRD_ETHER");
+        ip("link set va up");
+        ip("link set vb up");
+        let up = until("va", |n| n.carrier == Reading::Value(true)).await;
+        let before = *up.carrier_down_count.value().unwrap();
+        ip("link set vb down");
+        let dark = until("va", |n| n.carrier == Reading::Value(false)).await;
+        assert_eq!(dark.carrier_down_count, Reading::Value(before + 1), "one loss, whatever came back");
+        assert_eq!(dark.phys_port_name, Reading::Absent, "a veth has no port");
+    });
+}
+
+#[test]
+fn a_parent_in_another_namespace_is_not_mistaken_for_one_of_ours() {
+    if !in_namespace("a_parent_in_another_namespace_is_not_mistaken_for_one_of_ours") {
+        return;
+    }
+    run(async {
+        // A process that holds a namespace of its own open.
+        let mut other = Command::new("unshare")
+            .args(["--net", "sleep", "60"])
+            .spawn()
+            .expect("`unshare` (package util-linux) can be started");
+        ip("link add va type veth peer name vb");
+        let ours = std::fs::read_link("/proc/self/ns/net").unwrap();
+        let theirs = format!("/proc/{}/ns/net", other.id());
+        while std::fs::read_link(&theirs).unwrap() == ours {
+            tokio::task::yield_now().await;
+        }
+        ip("link add link va name mac0 type macvlan mode bridge");
+        ip(&format!("link set va netns {}", other.id()));
+        let seen = netdev("mac0").await.parent;
+        other.kill().expect("it is ours");
+        other.wait().expect("it ends");
+        assert!(
+            matches!(&seen, Reading::Failed(why) if why.contains("another network namespace")),
+            "{seen:?}"
+        );
+    });
+}
+
+#[test]
+fn routes_rules_and_neighbours_are_read() {
+    if !in_namespace("routes_rules_and_neighbours_are_read") {
+        return;
+    }
+    run(async {
+        let bare = routing().await;
+        assert_eq!(bare.own_rules, Reading::Value(0), "the kernel's own do not count");
+        assert_eq!((bare.routes, bare.unresolved), (Reading::Value(vec![]), Reading::Value(vec![])));
+        ip("link add va type veth peer name vb");
+        ip("link set va up");
+        ip("link set vb up");
+        until("va", |n| n.carrier == Reading::Value(true)).await;
+        ip("addr add 192.0.2.1/24 dev va");
+        ip("addr add 2001:db8::1/64 dev va nodad");
+        ip("route add default via 192.0.2.254");
+        ip("route add 198.51.100.0/24 table 101 via 192.0.2.253 dev va");
+        ip("route add 203.0.113.0/24 nexthop via 192.0.2.251 nexthop via 192.0.2.252");
+        ip("route add blackhole 203.0.113.128/25");
+        ip("rule add from 192.0.2.1 lookup 101");
+        ip("-6 rule add from 2001:db8::1 lookup 101");
+        ip("neigh add 192.0.2.77 dev va nud incomplete");
+        ip("neigh add 192.0.2.78 dev va lladdr 02:00:00:00:00:01 nud permanent");
+        let seen = routing().await;
+        let routes = seen.routes.value().expect("rtnetlink answers");
+        let route = |to: Option<&str>, table: u32, gateway: Option<&str>| Route {
+            to: to.map(|to| to.parse().unwrap()),
+            netdev: "va".to_owned(),
+            table,
+            gateway: gateway.map(|ip| ip.parse().unwrap()),
+        };
+        for wanted in [
+            route(None, 254, Some("192.0.2.254")),
+            route(Some("192.0.2.0/24"), 254, None),
+            route(Some("2001:db8::/64"), 254, None),
+            route(Some("198.51.100.0/24"), 101, Some("192.0.2.253")),
+            route(Some("203.0.113.0/24"), 254, Some("192.0.2.251")),
+            route(Some("203.0.113.0/24"), 254, Some("192.0.2.252")),
+        ] {
+            assert!(routes.contains(&wanted), "{wanted:?} in {routes:?}");
+        }
+        assert!(routes.iter().all(|r| r.table != 255 && r.to != route(Some("203.0.113.128/25"), 0, None).to));
+        assert_eq!(seen.own_rules, Reading::Value(2));
+        let unresolved: Vec<_> =
+            seen.unresolved.value().unwrap().iter().map(|n| (n.ip.to_string(), n.netdev.clone())).collect();
+        assert_eq!(unresolved, [("192.0.2.77".to_owned(), "va".to_owned())]);
     });
 }

@@ -28,6 +28,7 @@ fn flat(snapshot: &Snapshot) -> BTreeMap<String, String> {
         put(format!("{d} numa_node"), &device.numa_node);
         put(format!("{d} uverbs"), &device.uverbs);
         put(format!("{d} function"), &device.function);
+        put(format!("{d} devlink"), &device.devlink);
         put(format!("{d} hca_type"), &device.card);
         put(format!("{d} sys_image_guid"), &device.system_guid);
         for node in &device.nodes {
@@ -67,6 +68,12 @@ fn flat(snapshot: &Snapshot) -> BTreeMap<String, String> {
         put(format!("{n} tx_bytes"), &netdev.tx_bytes);
         put(format!("{n} rx_bytes"), &netdev.rx_bytes);
         put(format!("{n} addresses"), &netdev.addresses);
+        put(format!("{n} carrier_down_count"), &netdev.carrier_down_count);
+        put(format!("{n} type"), &netdev.hardware);
+        put(format!("{n} kind"), &netdev.kind);
+        put(format!("{n} parent"), &netdev.parent);
+        put(format!("{n} phys_port_name"), &netdev.phys_port_name);
+        put(format!("{n} lldp"), &netdev.lldp);
         put(format!("{n} dev_port"), &netdev.dev_port);
         put(format!("{n} arp_ignore"), &netdev.arp_ignore);
         put(format!("{n} arp_announce"), &netdev.arp_announce);
@@ -76,6 +83,9 @@ fn flat(snapshot: &Snapshot) -> BTreeMap<String, String> {
     }
     pci(snapshot, &mut all);
     system(&snapshot.system, &mut all);
+    all.insert("routes".to_owned(), format!("{:?}", snapshot.routing.routes));
+    all.insert("rules".to_owned(), format!("{:?}", snapshot.routing.own_rules));
+    all.insert("neighbours".to_owned(), format!("{:?}", snapshot.routing.unresolved));
     all.insert("workloads".to_owned(), format!("{:?}", snapshot.workloads));
     all
 }
@@ -94,6 +104,7 @@ fn pci(snapshot: &Snapshot, all: &mut BTreeMap<String, String>) {
         put("errors", &function.errors);
         put("config", &function.acs_control);
         put("numa_node", &function.numa_node);
+        put("params", &function.enable_roce);
     }
 }
 
@@ -137,6 +148,11 @@ fn readings_of(path: &str, device: &str, netdev: &str) -> Vec<String> {
             node_readings(device, node).into_iter().chain([format!("{device} uverbs")]).collect()
         }
         [_, "pkeys", ..] => vec![format!("{port} pkeys")],
+        ["link", ..] => vec![format!("{netdev} kind"), format!("{netdev} parent")],
+        // A representor is told by its name.
+        ["phys_port_name", ..] => vec![format!("{netdev} phys_port_name"), format!("{device} function")],
+        ["health" | "info", ..] => vec![format!("{device} devlink")],
+        ["params", address, ..] => vec![format!("{address} params")],
         [setting, _, "conf", ..] => vec![format!("{netdev} {setting}")],
         [file, address, ..] if address.starts_with("0000:") && path.starts_with("sys/devices") => {
             readings_of_a_function(file, address, device)
@@ -163,6 +179,7 @@ fn readings_of_the_machine(path: &str, device: &str) -> Option<Vec<String>> {
         "rdmascope/libibverbs" => "libibverbs",
         "rdmascope/rdma/system" => "rdma_shared",
         "rdmascope/rdma/queue_pairs" => "workloads",
+        "rdmascope/routes" | "rdmascope/rules" | "rdmascope/neighbours" => last(path),
         // Our control group says which limit is ours, and names a container's runtime.
         "proc/self/cgroup" => return Some(vec!["memory_max_bytes".to_owned(), "container".to_owned()]),
         "rdmascope/device_nodes" => {
@@ -193,13 +210,11 @@ fn readings_of_a_function(file: &str, address: &str, device: &str) -> Vec<String
 
 /// Files that other readers and their tests look after.
 fn is_of_others(path: &str) -> bool {
-    let texts = ["dcb", "ethtool", "link", "lldp", "module", "statistics"];
+    let texts = ["dcb", "ethtool", "module", "statistics"];
     path.starts_with("rdmascope/earlier/")
-        || path.starts_with("rdmascope/devlink/")
         || path.starts_with("rdmascope/netdev/") && texts.contains(&last(path))
         || path.contains("/ecn/roce_")
-        || ["carrier_down_count", "kernel-log", "neighbours", "phys_port_name", "routes", "rules", "taken_at"]
-            .contains(&last(path))
+        || ["kernel-log", "taken_at"].contains(&last(path))
 }
 
 fn last(path: &str) -> &str {

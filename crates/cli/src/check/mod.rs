@@ -7,7 +7,7 @@ use crate::config_check;
 use crate::failure::{Failure, code};
 use crate::output::print;
 use rdmascope_checks::{Look, Past, Policy};
-use rdmascope_host::{Host, Sight, ask_verbs, sight};
+use rdmascope_host::{Host, KernelLogReader, Sight, ask_verbs, sight};
 use rdmascope_model::{Finding, KernelLog, Mono, Reading, Snapshot, Status, in_one_line};
 use std::cmp::Reverse;
 use std::path::Path;
@@ -28,8 +28,8 @@ pub(crate) fn run(flags: &CheckFlags) -> Result<u8, Failure> {
 
 fn judge(flags: &CheckFlags) -> Result<u8, Failure> {
     let policy = policy(flags)?;
-    let host = host(flags)?;
-    let seen = read(&host, flags)?;
+    let host = host(flags, &policy)?;
+    let seen = read(&host, flags, &policy)?;
     if flags.show.self_audit {
         print(&render::audit(&host.opened()))?;
         return Ok(0);
@@ -63,13 +63,18 @@ fn exit_code(style: Option<ExitStyle>, worst: Status) -> u8 {
 
 /// What is expected of the machine.
 fn policy(flags: &CheckFlags) -> Result<Policy, Failure> {
-    if let Some(file) = &flags.config {
-        config_check::load(file).map_err(|failure| failure.with(code::CHECK_UNKNOWN))?;
+    let mut policy = match &flags.config {
+        Some(file) => config_check::load(file).map_err(|failure| failure.with(code::CHECK_UNKNOWN))?.policy,
+        None => Policy::default(),
+    };
+    if !flags.devices.is_empty() {
+        policy.devices.clone_from(&flags.devices);
     }
-    Ok(Policy { devices: flags.devices.clone(), in_container: flags.in_container, ..Policy::default() })
+    policy.in_container = flags.in_container;
+    Ok(policy)
 }
 
-fn host(flags: &CheckFlags) -> Result<Host, Failure> {
+fn host(flags: &CheckFlags, policy: &Policy) -> Result<Host, Failure> {
     let unknown = |text: String| Failure::new(code::CHECK_UNKNOWN, text);
     let host = match (&flags.capture, &flags.root) {
         (Some(file), _) => Host::from_archive(&text_of(file)?)
@@ -80,7 +85,7 @@ fn host(flags: &CheckFlags) -> Result<Host, Failure> {
             host.map_err(|error| unknown(in_one_line(&error)))?
         }
     };
-    Ok(host.only(&flags.devices))
+    Ok(host.only(&policy.devices).with_workloads(&policy.workloads))
 }
 
 fn text_of(file: &Path) -> Result<String, Failure> {
@@ -97,7 +102,7 @@ struct Seen {
     sights: Vec<Sight>,
 }
 
-fn read(host: &Host, flags: &CheckFlags) -> Result<Seen, Failure> {
+fn read(host: &Host, flags: &CheckFlags, policy: &Policy) -> Result<Seen, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(code::CHECK_UNKNOWN, format!("the program cannot be set up: {error}"))
     })?;
@@ -112,7 +117,7 @@ fn read(host: &Host, flags: &CheckFlags) -> Result<Seen, Failure> {
         at = at.after(now.taken_at.since(before.taken_at).max(Duration::from_millis(1)));
     }
     past.observe(&now, at);
-    let log = kernel_log(host, flags)?;
+    let log = KernelLogReader::new(flags.kernel_log.clone()).read_now(host, &policy.rules, &now);
     let sights = sight(&now, &host.capabilities(), &log);
     Ok(Seen { now, past, log, sights })
 }
@@ -135,14 +140,6 @@ async fn look(host: &Host, flags: &CheckFlags) -> (Option<Snapshot>, Snapshot) {
         None => None,
     };
     (before, host.snapshot(ask_verbs()).await)
-}
-
-/// The kernel log: a file that was given, or the machine's own.
-fn kernel_log(_host: &Host, flags: &CheckFlags) -> Result<Reading<KernelLog>, Failure> {
-    match &flags.kernel_log {
-        Some(file) => text_of(file).map(|_| Reading::failed("the kernel log is not read yet")),
-        None => Ok(Reading::Absent),
-    }
 }
 
 /// Of several findings the ones that a job scheduler must know of.

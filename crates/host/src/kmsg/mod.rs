@@ -12,8 +12,7 @@ use device::{Batch, Device};
 use file::LogFile;
 use rdmascope_checks::log::{Rules, Stamp, Tally, Times, parse};
 use rdmascope_model::{KernelLog, Reading, Snapshot, Wall};
-use rustix::io::Errno;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const KMSG: &str = "/dev/kmsg";
 
@@ -26,6 +25,9 @@ const CAPTURED_PROGRAMS: &str = "rdmascope/application-log";
 
 /// Most records of one reading: the largest buffer (`log_buf_len=`) in use is some megabytes, less than 100 bytes a record.
 const RECORDS_MAX: usize = 400_000;
+
+/// Most that is read of a capture's log.
+const CAPTURED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Bytes of a plain file per step.
 const STEP_BYTES: usize = 64 * 1024;
@@ -108,12 +110,14 @@ impl KernelLogReader {
 /// What a capture has.
 fn captured(host: &Host, mut tally: Tally, times: &Times) -> Reading<KernelLog> {
     let mut read = |name: &str, programs: bool| {
-        let text = match host.tree().open_file(name) {
-            Ok(fd) => LogFile::of(Path::new(name), fd).and_then(whole),
-            Err(Errno::NOENT | Errno::NOTDIR) => Err(format!("{name} is not part of this capture")),
-            Err(e) => Err(format!("opening {name}: {}", std::io::Error::from(e))),
+        let text = match host.tree().owed(name, host.tree().beginning(name, CAPTURED_BYTES_MAX)) {
+            Reading::Value(text) => text,
+            Reading::Absent => String::new(),
+            Reading::Failed(why) => return Err(why),
         };
-        text.map(|text| take(&mut tally, &text, times, programs))
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        take(&mut tally, &lines, times, programs);
+        Ok(())
     };
     let kernel = read(CAPTURED, false);
     let programs = read(CAPTURED_PROGRAMS, true);

@@ -51,7 +51,6 @@ impl<'a> Attributes<'a> {
     }
 
     /// A number of 64 bits.
-    #[allow(dead_code, reason = "counts of devlink and RDMA have 64 bits")]
     pub(crate) fn u64(self, kind: u16) -> Option<u64> {
         self.array(kind).map(u64::from_ne_bytes)
     }

@@ -7,16 +7,10 @@ mod attributes;
 pub(crate) mod dcb;
 pub(crate) mod ethtool;
 pub(crate) mod module;
-#[allow(
-    dead_code,
-    reason = "the questions to devlink and RDMA stand beside the others before their readers do"
-)]
 mod question;
 
 pub(crate) use attributes::{Attributes, Writer};
-pub(crate) use question::{DcbQuestion, EthtoolQuestion, Question};
-#[allow(unused_imports, reason = "as above")]
-pub(crate) use question::{DevlinkQuestion, RdmaQuestion};
+pub(crate) use question::{DcbQuestion, DevlinkQuestion, EthtoolQuestion, Question, RdmaQuestion};
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkBuffer,
@@ -80,7 +74,6 @@ pub(crate) enum Refusal {
 pub(crate) const NOT_SUPPORTED: &[Errno] = &[Errno::OPNOTSUPP, Errno::NODATA];
 
 /// Errors with which the kernel says that it was built, or loaded, without the whole subsystem.
-#[allow(dead_code, reason = "see the module `question`")]
 pub(crate) const NO_SUBSYSTEM: &[Errno] = &[Errno::OPNOTSUPP, Errno::PROTONOSUPPORT, Errno::NOENT];
 
 impl Refusal {
@@ -138,13 +131,11 @@ impl Socket {
     }
 
     /// A socket to devlink; `ENOENT` where the kernel has none.
-    #[allow(dead_code, reason = "see the module `question`")]
     pub(crate) fn devlink() -> Result<Self, Refusal> {
         Self::generic(Subsystem::Devlink, "devlink")
     }
 
     /// A socket to the RDMA subsystem; `EPROTONOSUPPORT` where the kernel has none.
-    #[allow(dead_code, reason = "see the module `question`")]
     pub(crate) fn rdma() -> Result<Self, Refusal> {
         Self::open(Subsystem::Rdma)
     }
@@ -177,7 +168,6 @@ impl Socket {
     }
 
     /// Asks for all there are; gives the attributes of each answer.
-    #[allow(dead_code, reason = "see the module `question`")]
     pub(crate) fn all(&self, question: Question, attributes: &Writer) -> Result<Vec<Vec<u8>>, Refusal> {
         self.ask(question, attributes, NLM_F_DUMP)
     }

@@ -83,8 +83,6 @@ pub(crate) enum EthtoolQuestion {
 pub(crate) enum DevlinkQuestion {
     /// `DEVLINK_CMD_GET`.
     Devices = 1,
-    /// `DEVLINK_CMD_PORT_GET`.
-    Ports = 5,
     /// `DEVLINK_CMD_PARAM_GET`.
     Parameters = 38,
     /// `DEVLINK_CMD_INFO_GET`.
@@ -107,6 +105,8 @@ pub(crate) enum RdmaQuestion {
     Resources = 9,
     /// `RDMA_NLDEV_CMD_RES_QP_GET`.
     QueuePairs = 10,
+    /// `RDMA_NLDEV_CMD_STAT_GET`.
+    Statistics = 17,
 }
 
 impl Question {

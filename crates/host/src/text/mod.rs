@@ -68,6 +68,23 @@ impl Fields {
     }
 }
 
+/// The text of a file that is no list of keys, through a parser; `Absent` when it says that the machine has nothing of it.
+pub(crate) fn parsed<T>(
+    tree: &Tree,
+    path: &str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Reading<T> {
+    match tree.beginning(path, BYTES_MAX) {
+        Reading::Value(text) if text.trim() == ABSENT => Reading::Absent,
+        Reading::Value(text) if !text.trim().is_empty() => parse(text.trim())
+            .map_or_else(|why| Reading::Failed(format!("reading {path}: {why}")), Reading::Value),
+        Reading::Value(_) | Reading::Absent => {
+            Reading::Failed(format!("{path} is not part of this capture, or empty"))
+        }
+        Reading::Failed(why) => Reading::Failed(why),
+    }
+}
+
 /// The text of a whole file; `None` when nothing is known.
 pub(crate) fn file<T>(reading: &Reading<T>, write: impl FnOnce(&T) -> String) -> Option<String> {
     match reading {
@@ -160,6 +177,14 @@ mod tests {
         assert_eq!(read("-\n"), Reading::Absent);
         assert!(matches!(read(""), Reading::Failed(why) if why.contains("not part of this capture")));
         assert!(matches!(read("a: 1\nb\n"), Reading::Failed(why) if why.contains("key: value")));
+        let whole = |text: &str| {
+            let folder = Folder::new();
+            folder.write("file", text);
+            parsed(&Tree::open(folder.path()).unwrap(), "file", parse::number::<u8>)
+        };
+        assert_eq!((whole(" 7\n"), whole("-\n")), (Reading::Value(7), Reading::Absent));
+        assert!(matches!(whole("\n"), Reading::Failed(why) if why.contains("not part of this capture")));
+        assert!(matches!(whole("x"), Reading::Failed(why) if why.starts_with("reading file: ")));
     }
 
     #[test]
