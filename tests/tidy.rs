@@ -14,14 +14,16 @@ const FILE_LINES_MAX: usize = 600;
 /// `("crates/agent/src/main_loop.rs", "starts all tasks of the agent, under the diagram of its channels"),`
 const MAY_SPAWN: &[(&str, &str)] = &[
     (
-        "crates/agent/src/machine.rs",
+        "crates/agent/src/machine/mod.rs",
         "reads of the machine may block in the kernel, and the one thread must not",
     ),
     ("crates/agent/src/main_loop.rs", "the agent's tasks, started in one place under the diagram of lib.rs"),
     ("crates/coordinator/src/lib.rs", "the coordinator's tasks, started in one place"),
+    ("crates/coordinator/src/findings.rs", "old history is read from the disk, which may be slow"),
+    ("crates/coordinator/src/store.rs", "the one writer of the history: the disk may be slow"),
     ("crates/coordinator/src/snapshot.rs", "the disk may be slow, and the one thread must not be"),
     ("crates/host/src/nic.rs", "drivers may block in the kernel: one thread for each network device"),
-    ("crates/host/src/rtnl.rs", "a netlink connection is a task of its own by rtnetlink's design"),
+    ("crates/host/src/rtnl/mod.rs", "a netlink connection is a task of its own by rtnetlink's design"),
     (
         "crates/host/src/snapshot.rs",
         "one thread for each device: one that hangs in the kernel costs only itself",

@@ -2,7 +2,7 @@
 
 use crate::guest::Api;
 use rdmascope_agent::run;
-use rdmascope_config::{AgentConfig, Config, Token, TransportKind};
+use rdmascope_config::{Config, AgentConfig, Config, Token, TransportKind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,7 @@ pub fn with<T>(
                 let mut stopped = stopped.clone();
                 local.spawn_local(async move {
                     let shutdown = async move { drop(stopped.changed().await) };
-                    if let Err(error) = run(&config, shutdown).await {
+                    if let Err(error) = run(&config, Config::default().policy, shutdown).await {
                         panic!("agent {number}: {error}");
                     }
                 });

@@ -1,6 +1,6 @@
 //! The agent's own `/metrics` and `/healthz`: alerts on a node must survive the coordinator.
 
-use crate::machine::Machine;
+use crate::machine::Seen;
 use crate::main_loop::outcome;
 use crate::{Error, VERSION};
 use axum::Router;
@@ -21,11 +21,11 @@ use tracing::{error, info};
 pub(crate) struct Shown {
     registry: Registry,
     pub(crate) own: AgentOwn,
+    pub(crate) seen: Arc<Mutex<Seen>>,
     now: Mutex<Present>,
 }
 
 struct Present {
-    machine: Option<Arc<Machine>>,
     connected: bool,
     paused: PauseFlags,
 }
@@ -34,18 +34,14 @@ impl Shown {
     pub(crate) fn new() -> prometheus::Result<Self> {
         let registry = Registry::new();
         let own = AgentOwn::new(&registry)?;
-        let now = Present { machine: None, connected: false, paused: PauseFlags::default() };
-        Ok(Self { registry, own, now: Mutex::new(now) })
+        let now = Present { connected: false, paused: PauseFlags::default() };
+        Ok(Self { registry, own, seen: Arc::default(), now: Mutex::new(now) })
     }
 
     pub(crate) fn state(&self, connected: bool, paused: PauseFlags) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         now.connected = connected;
         now.paused = paused;
-    }
-
-    pub(crate) fn machine(&self, machine: Arc<Machine>) {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner).machine = Some(machine);
     }
 
     pub(crate) fn count(&self, results: &[ProbeResult]) {
@@ -56,14 +52,18 @@ impl Shown {
 
     fn text(&self) -> prometheus::Result<String> {
         let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let families = metrics::agent(&AgentInput {
             version: VERSION,
-            snapshot: now.machine.as_ref().map(|machine| &machine.snapshot),
-            findings: now.machine.as_ref().map_or(&[], |machine| &machine.findings),
+            snapshot: seen.begun.then_some(&seen.snapshot),
+            findings: &seen.findings,
+            kernel_log: seen.log.value(),
+            took: &seen.took,
             retransmits: rdmascope_checks::counters::retransmits,
             paused: PauseLevel::of(now.paused.all, now.paused.bandwidth),
             uplink_connected: now.connected,
         });
+        drop(seen);
         drop(now);
         Ok(families + &metrics::encode(&self.registry)?)
     }

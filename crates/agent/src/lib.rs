@@ -15,9 +15,12 @@ mod main_loop;
 mod probes;
 mod uplink;
 
+use rdmascope_checks::Policy;
+use rdmascope_checks::log::Rules;
 use rdmascope_config::{AgentConfig, Exposed, Token, TokenError};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 
 /// Version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -54,18 +57,38 @@ pub enum Error {
     /// The coordinator's address cannot be reached from any of this machine's addresses.
     #[error("no own address for reaching {0}: check the address and the routes")]
     NoAddress(String),
+    /// An operator's kernel-log rules cannot be used.
+    #[error("kernel-log rules: {0}")]
+    Rules(String),
     /// A metric's name is taken twice.
     #[error("the metrics cannot be set up")]
     Metrics(#[from] prometheus::Error),
 }
 
-/// Runs an agent until `shutdown` is ready.
+/// The rules of the program with those of an operator's folder.
+///
+/// # Errors
+/// Everything that is wrong with the files.
+pub fn rules(folder: &Path) -> Result<Rules, Error> {
+    let wrong = |problems: Vec<String>| Error::Rules(problems.join("; "));
+    let files = rdmascope_host::rule_files(folder).map_err(wrong)?;
+    Rules::with_folder(&files).map_err(wrong)
+}
+
+/// Runs an agent until `shutdown` is ready. Machines are judged by `policy`.
 ///
 /// # Errors
 /// It cannot start. Once it runs, an unreachable coordinator or a broken device is no error: it goes on trying.
-pub async fn run(config: &AgentConfig, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+pub async fn run(
+    config: &AgentConfig,
+    mut policy: Policy,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
     config.exposure()?;
+    if let Some(folder) = &config.log_rules {
+        policy.rules = rules(folder)?;
+    }
     let coordinator = config.coordinator.clone().ok_or(Error::NoCoordinator)?;
     let token = config.token_file.as_deref().map(Token::read).transpose()?;
-    main_loop::run(config, coordinator, token, shutdown).await
+    main_loop::run(config, policy, coordinator, token, shutdown).await
 }

@@ -1,14 +1,15 @@
 //! The agent's one loop: everything that can happen ends here as an event of the pure state, and its actions are done.
 
-use crate::machine::{Machine, News, OwnTraffic, Watcher};
+use crate::machine::{News, OwnTraffic, Watcher};
 use crate::uplink::{Happened, Queues};
 use crate::{Error, VERSION, http, probes, uplink};
+use rdmascope_checks::Policy;
 use rdmascope_config::{AgentConfig, HostPort, Token, TransportKind};
 use rdmascope_control::agent::{Action, Agent, Event, Identity};
 use rdmascope_expose::metrics::ProbeOutcome;
 use rdmascope_host::{Clock, Host, boot_id, host_name};
-use rdmascope_link::{FINDINGS_MAX, FindingBrief, ToCoordinator};
-use rdmascope_model::{EndpointName, Finding, LeaseId, Metric, Mono, Outcome, ProbePlan, Reading, Status};
+use rdmascope_link::ToCoordinator;
+use rdmascope_model::{EndpointName, LeaseId, Metric, Mono, Outcome, ProbePlan, Reading};
 use rdmascope_transport::Transport;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -37,13 +38,14 @@ struct Loop {
 
 pub(crate) async fn run(
     config: &AgentConfig,
+    policy: Policy,
     coordinator: HostPort,
     token: Option<Token>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let node = node_name(config)?;
     let clock = Clock::new();
-    let host = Host::here()?.only(&config.devices);
+    let host = Host::here()?.only(&config.devices).with_workloads(&config.workloads);
     let shown = Arc::new(http::Shown::new()?);
     let woken = Arc::new(Notify::new());
     let own_address = probes::own_address(&coordinator);
@@ -62,9 +64,13 @@ pub(crate) async fn run(
         host: host.clone(),
         node,
         devices: config.devices.clone(),
+        policy,
+        kernel_log: config.kernel_log.clone(),
         pause_file: config.state_dir.join("pause"),
         clock,
         own: Arc::clone(&own),
+        counted: shown.own.clone(),
+        seen: Arc::clone(&shown.seen),
         news: news_in,
     };
     // Dropped with this function, and with it every task.
@@ -142,10 +148,14 @@ impl Loop {
 
     fn machine(&mut self, news: News) {
         match news {
-            News::Read(machine) => {
-                let findings = briefs(&machine);
-                self.shown.machine(Arc::clone(&machine));
-                self.feed(Event::Inventory { endpoints: machine.endpoints.clone(), findings });
+            News::Judged { endpoints, findings, facts, events } => {
+                // First what happened, so that it is kept before what comes of it.
+                if !events.is_empty() {
+                    self.feed(Event::Happened(events));
+                    self.count_dropped();
+                }
+                self.feed(Event::Inventory { endpoints, findings });
+                self.feed(Event::Facts(facts));
             }
             News::Idle(idle) => self.feed(Event::Idle(idle)),
             News::Pause(flags) => {
@@ -155,6 +165,11 @@ impl Loop {
                 self.feed(Event::LocalPause(flags));
             }
         }
+    }
+
+    fn count_dropped(&mut self) {
+        let counted = &self.shown.own.events_dropped;
+        counted.inc_by(self.state.events_dropped().saturating_sub(counted.get()));
     }
 
     fn poll_transport(&mut self) {
@@ -221,25 +236,6 @@ impl Loop {
             self.transport.close(lease, now);
         }
     }
-}
-
-/// What the coordinator is told of the findings: what is not fine, the worst first.
-fn briefs(machine: &Machine) -> Vec<FindingBrief> {
-    let mut worst: Vec<&Finding> = machine.findings.iter().filter(|f| f.status != Status::Ok).collect();
-    worst.sort_by_key(|finding| std::cmp::Reverse(finding.status));
-    let brief = |finding: &Finding| FindingBrief {
-        id: finding.id.clone().into_owned(),
-        status: finding.status,
-        subject: short(&finding.subject),
-        summary: short(&finding.summary),
-        next_step: short(&finding.next_step),
-    };
-    worst.into_iter().take(FINDINGS_MAX).map(brief).collect()
-}
-
-/// Texts of a frame are bounded; a finding says the important part first.
-fn short(text: &str) -> String {
-    text.chars().take(240).collect()
 }
 
 /// How a result counts.

@@ -73,9 +73,8 @@ mod tests {
     #[test]
     fn every_check_uses_its_own_id() {
         let policy = Policy::default();
-        let machines = healthy();
+        let (machines, log) = (healthy(), Reading::Value(KernelLog::default()));
         for check in ALL {
-            let log = Reading::Value(KernelLog::default());
             let judged = |machine| (check.judge)(&Look { log: &log, ..Look::first(machine, &policy) });
             let findings: Vec<Finding> = machines.iter().flat_map(judged).collect();
             assert!(!findings.is_empty(), "{} says nothing of a healthy machine", check.id);

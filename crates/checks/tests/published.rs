@@ -23,6 +23,12 @@ fn port(machine: &mut Snapshot, device: usize) -> &mut Port {
 #[test]
 fn c124_saturated_counters_of_a_node_that_works() {
     let mut machine = infiniband(2);
+    // A port of 400 Gb/s needs sixteen lanes of the fifth generation.
+    let Reading::Value(functions) = &mut machine.pci else { panic!("no PCI functions") };
+    for function in functions.values_mut() {
+        function.link.speed_mts = Reading::Value(32_000);
+        function.link.speed_max_mts = Reading::Value(32_000);
+    }
     for (device, lost) in [(0, 0), (1, 255)] {
         let port = port(&mut machine, device);
         port.rate_bps = Reading::Value(400_000_000_000);

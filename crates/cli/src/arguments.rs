@@ -1,6 +1,7 @@
 //! The command line: every command and flag with the words of its help.
 
 use crate::check_arguments::{CaptureFlags, CheckFlags, ExplainFlags};
+use crate::cluster_arguments::{AckFlags, EventsFlags, FindingsFlags, MaintenanceFlags, NodesCommand};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_config::HostPort;
 use rdmascope_expose::api::MetricChoice;
@@ -69,6 +70,13 @@ Examples:
   rdmascope resume --nodes node3,node4  lifts the pause of these nodes
   rdmascope resume --bandwidth          lifts the pause of bandwidth alone")]
     Resume(PauseFlags),
+    Findings(FindingsFlags),
+    Events(EventsFlags),
+    Ack(AckFlags),
+    Maintenance(MaintenanceFlags),
+    /// Forget or rename nodes
+    #[command(subcommand)]
+    Nodes(NodesCommand),
     /// Look at config files
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -84,6 +92,15 @@ pub(crate) enum ConfigCommand {
     Check {
         /// The file
         file: PathBuf,
+    },
+    /// Write the manifest of this machine as it is now: what every port is expected to be
+    #[command(
+        after_help = "Example:\n  rdmascope config manifest > manifest.yaml    on a healthy node; then review it"
+    )]
+    Manifest {
+        /// The machine whose files are below this folder instead
+        #[arg(long, value_name = "FOLDER")]
+        root: Option<PathBuf>,
     },
 }
 

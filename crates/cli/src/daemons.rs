@@ -3,6 +3,7 @@
 use crate::arguments::{AgentFlags, CoordinatorFlags, Transport};
 use crate::failure::{Failure, code};
 use crate::{config_check, logs};
+use rdmascope_checks::Policy;
 use rdmascope_config::{AgentConfig, Config, CoordinatorConfig, TransportKind};
 use rdmascope_model::in_one_line;
 use std::future::Future;
@@ -38,6 +39,7 @@ pub(crate) fn coordinator(flags: &CoordinatorFlags) -> Result<u8, Failure> {
 pub(crate) fn agent(flags: &AgentFlags) -> Result<u8, Failure> {
     let config = settings(flags.config.as_deref())?;
     let agent = over_agent(config.agent, flags);
+    let policy = Policy { devices: agent.devices.clone(), ..config.policy };
     if agent.coordinator.is_none() {
         return Err(Failure::new(code::USAGE, "it is not known where the coordinator is")
             .then("give --coordinator HOST:PORT, or set agent.coordinator in the file of --config"));
@@ -46,7 +48,7 @@ pub(crate) fn agent(flags: &AgentFlags) -> Result<u8, Failure> {
     logs::set_up(&config.log)?;
     until_signal(|stop| async move {
         let shutdown = async { drop(stop.await) };
-        rdmascope_agent::run(&agent, shutdown).await.map_err(agent_failed)
+        rdmascope_agent::run(&agent, policy, shutdown).await.map_err(agent_failed)
     })
 }
 
@@ -106,6 +108,7 @@ fn agent_failed(error: rdmascope_agent::Error) -> Failure {
     match &error {
         Error::Listen { address, source } => cannot_listen(*address, source, "agent"),
         Error::Exposed(_) | Error::Token(_) => Failure::new(code::CONFIG, in_one_line(&error)),
+        Error::Rules(_) => Failure::new(code::CONFIG, in_one_line(&error)),
         Error::NoCoordinator | Error::NodeName(_) => Failure::new(code::USAGE, in_one_line(&error)),
         Error::Host(_) | Error::NoAddress(_) | Error::Metrics(_) => {
             Failure::new(code::FAILED, in_one_line(&error))

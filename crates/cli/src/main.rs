@@ -5,6 +5,8 @@ mod capture;
 mod check;
 mod check_arguments;
 mod client;
+mod cluster;
+mod cluster_arguments;
 mod config_check;
 mod daemons;
 mod explain;
@@ -41,7 +43,13 @@ fn main() -> ExitCode {
         Command::Probe(flags) => probe::run(flags),
         Command::Pause(flags) => pause::run(flags, true),
         Command::Resume(flags) => pause::run(flags, false),
+        Command::Findings(flags) => cluster::findings(flags),
+        Command::Events(flags) => cluster::events(flags),
+        Command::Ack(flags) => cluster::ack(flags),
+        Command::Maintenance(flags) => cluster::maintenance(flags),
+        Command::Nodes(command) => cluster::nodes(command),
         Command::Config(ConfigCommand::Check { file }) => config_check::run(file),
+        Command::Config(ConfigCommand::Manifest { root }) => check::manifest(root.clone()),
     };
     match done {
         Ok(code) => ExitCode::from(code),

@@ -1,7 +1,7 @@
 //! The routes of the coordinator's port, and the calls that only look.
 
 use crate::hub::Hub;
-use crate::{commands, metrics, page, socket, views};
+use crate::{commands, findings, metrics, page, socket, views};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -30,6 +30,12 @@ pub(crate) fn router(hub: Arc<Hub>) -> Router {
         .route("/api/v1/openapi.json", get(document))
         .route("/api/v1/status", get(status))
         .route("/api/v1/nodes", get(nodes))
+        .route("/api/v1/nodes/{node}", get(findings::node))
+        .route("/api/v1/nodes/{node}/remove", post(findings::remove))
+        .route("/api/v1/findings", get(findings::list))
+        .route("/api/v1/events", get(findings::events))
+        .route("/api/v1/acknowledgements", post(findings::acknowledge))
+        .route("/api/v1/maintenance", get(findings::maintenances).post(findings::maintain))
         .route("/api/v1/endpoints", get(endpoints))
         .route("/api/v1/matrix", get(matrix))
         .route("/api/v1/pairs/{source}/{target}", get(pair))

@@ -23,15 +23,15 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 /// What a refused command answers.
 pub(crate) fn refused(error: &CommandError) -> Response {
     problem(&match error {
-        CommandError::UnknownEndpoint(text) | CommandError::UnknownNode(text) => {
-            Problem::not_found(text.as_str())
-        }
+        CommandError::UnknownEndpoint(text)
+        | CommandError::UnknownNode(text)
+        | CommandError::Unknown(text) => Problem::not_found(text.as_str()),
         CommandError::Conflict(text) => Problem::conflict(text.as_str()),
     })
 }
 
 /// Checks the token and reads the body; an empty body is the default request.
-fn request<T: DeserializeOwned>(
+pub(crate) fn request<T: DeserializeOwned>(
     hub: &Hub,
     headers: &HeaderMap,
     body: Result<Bytes, BytesRejection>,

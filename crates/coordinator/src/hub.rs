@@ -1,5 +1,6 @@
 //! The one place that holds the coordinator's state and its connections.
 
+use crate::store::{self, Notes, Store};
 use prometheus::Registry;
 use rdmascope_config::Token;
 use rdmascope_control::coordinator::{Action, ConnectionId, Coordinator, Event, Probed, Refusal, Settings};
@@ -8,7 +9,7 @@ use rdmascope_host::Clock;
 use rdmascope_link::ToCoordinator;
 use rdmascope_model::Now;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tracing::{debug, info, warn};
@@ -37,6 +38,8 @@ pub(crate) struct Hub {
     pub(crate) pairs_max: u32,
     pub(crate) own: CoordinatorOwn,
     pub(crate) registry: Registry,
+    /// Where history is kept over a restart; empty without a folder for it.
+    pub(crate) store: OnceLock<Store>,
 }
 
 struct Inner {
@@ -62,7 +65,17 @@ impl Hub {
             connections_made: 0,
         };
         let inner = Mutex::new(inner);
-        Ok(Self { inner, changed: Notify::new(), clock, token, insecure, pairs_max, own, registry })
+        Ok(Self {
+            inner,
+            changed: Notify::new(),
+            clock,
+            token,
+            insecure,
+            pairs_max,
+            own,
+            registry,
+            store: OnceLock::new(),
+        })
     }
 
     /// Whether a request may write or be an agent: `shown` is its bearer token.
@@ -157,6 +170,24 @@ impl Hub {
                 Action::Probed(probed) => self.count(probed),
                 Action::Refused(Refusal::Version) => self.own.refused_version(),
                 Action::Refused(Refusal::Conduct) => self.own.refused_conduct(),
+                Action::Keep(rows, then) => match (self.store.get(), then) {
+                    (Some(store), _) => {
+                        if !store.events(store::shown(&rows), then) {
+                            warn!(
+                                events = rows.len(),
+                                "the history does not come to be written; some of it is lost"
+                            );
+                        }
+                    }
+                    (None, Some((connection, number))) => inner.state.kept(connection, number),
+                    (None, None) => {}
+                },
+                Action::KeepNotes => {
+                    let notes = Notes::of(inner.state.health());
+                    if self.store.get().is_some_and(|store| !store.notes(notes)) {
+                        warn!("acknowledgements and maintenances could not be written down");
+                    }
+                }
             }
         }
     }

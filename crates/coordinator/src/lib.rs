@@ -5,11 +5,13 @@
 
 mod api;
 mod commands;
+mod findings;
 mod hub;
 mod metrics;
 mod page;
 mod snapshot;
 mod socket;
+mod store;
 mod views;
 
 use hub::Hub;
@@ -81,6 +83,10 @@ pub async fn run(
     let mut tasks = JoinSet::new();
     if let Some(folder) = &config.state_dir {
         snapshot::load(&hub, folder);
+        if let Some(store) = store::Store::open(&hub, folder) {
+            // Set once, here.
+            let _ = hub.store.set(store);
+        }
         tasks.spawn(snapshot::keep(Arc::clone(&hub), folder.clone()));
     }
     tasks.spawn(Arc::clone(&hub).tick_forever());

@@ -95,7 +95,9 @@ async fn look(host: &Host, mtu_of: &Arc<impl Fn(&str, u8) -> PortMtu + Send + Sy
     }
     let mut archive = host.recorded();
     if host.is_real() {
-        for (path, text) in netlink_answers(&snapshot) {
+        let queue_pairs = host.queue_pairs().await;
+        let told = crate::told_files(&snapshot, &queue_pairs);
+        for (path, text) in netlink_answers(&snapshot).into_iter().chain(told) {
             archive.put(&path, Entry::File(text.into_bytes()));
         }
     }

@@ -98,6 +98,7 @@ impl Host {
         let mut begun = Vec::with_capacity(names.len());
         for name in names {
             let (host, name, key) = (self.clone(), name.clone(), format!("{what} of {name}"));
+            self.tree().count(1);
             let is_free = self.reading.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
             let read = is_free.then(|| {
                 let name = name.clone();

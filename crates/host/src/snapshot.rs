@@ -41,7 +41,7 @@ pub struct Host {
     only: Arc<[String]>,
     /// Names of processes that should use RDMA.
     workloads: Arc<[String]>,
-    /// Devices and parts of the machine whose reading has begun and not come back.
+    /// Keys of readings (of devices, of parts of the machine) that have begun and not come back.
     pub(crate) reading: Arc<Mutex<BTreeSet<String>>>,
     pub(crate) modules: Arc<Modules>,
     /// Counters that the driver refused lately.
@@ -95,6 +95,18 @@ impl Host {
     #[must_use]
     pub fn port_state(&self, device: &str, port: u8) -> Reading<PortState> {
         self.tree.parsed(&format!("{}/{device}/ports/{port}/state", rdma::CLASS), parse::port_state)
+    }
+
+    /// Questions to the kernel so far: files, folders and links that were opened, netlink lists, and what a driver is asked of a network
+    /// device as one.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.tree.reads()
+    }
+
+    /// Counters that need not be asked again yet; of a capture everything is read.
+    pub(crate) fn resting(&self) -> Option<&Resting> {
+        self.is_real().then_some(&*self.resting)
     }
 
     pub(crate) fn tree(&self) -> &Tree {
@@ -165,27 +177,12 @@ impl Host {
     /// the kernel lets it go, and until then the device is not read again. A program that ends meanwhile must use
     /// `Runtime::shutdown_background` or `std::process::exit`.
     pub async fn snapshot(&self, mtu_of: impl Fn(&str, u8) -> PortMtu + Send + Sync + 'static) -> Snapshot {
+        self.everything(&(Arc::new(mtu_of) as Arc<MtuOf>)).await
+    }
+
+    pub(crate) async fn everything(&self, mtu_of: &Arc<MtuOf>) -> Snapshot {
         let taken_at = self.taken_at();
-        let mtu_of: Arc<MtuOf> = Arc::new(mtu_of);
-        let nodes = Arc::new(Nodes::read(&self.tree));
-        let devices = match rdma::device_names(&self.tree) {
-            Reading::Value(names) => {
-                let wanted = |name: &String| self.only.is_empty() || self.only.contains(name);
-                let reads: Vec<_> = names
-                    .into_iter()
-                    .filter(wanted)
-                    .map(|name| self.begin_device(name, Arc::clone(&mtu_of), Arc::clone(&nodes)))
-                    .collect();
-                let mut devices = Vec::with_capacity(reads.len());
-                let deadline = tokio::time::Instant::now() + DEVICE_DEADLINE;
-                for (name, read) in reads {
-                    devices.push(finish_device(&name, read, deadline).await);
-                }
-                Reading::Value(devices)
-            }
-            Reading::Absent => Reading::Absent,
-            Reading::Failed(why) => Reading::Failed(why),
-        };
+        let devices = self.devices(mtu_of).await;
         let (netdevs, pci, system, workloads, routing) = tokio::join!(
             self.netdevs(),
             self.pci(),
@@ -207,6 +204,29 @@ impl Host {
         self.tree.parsed("rdmascope/taken_at", parse::number).value().map_or(now, |at| Wall(*at))
     }
 
+    /// All RDMA devices with their ports.
+    pub(crate) async fn devices(&self, mtu_of: &Arc<MtuOf>) -> Reading<Vec<Device>> {
+        let nodes = Arc::new(Nodes::read(&self.tree));
+        match rdma::device_names(&self.tree) {
+            Reading::Value(names) => {
+                let wanted = |name: &String| self.only.is_empty() || self.only.contains(name);
+                let reads: Vec<_> = names
+                    .into_iter()
+                    .filter(wanted)
+                    .map(|name| self.begin_device(name, Arc::clone(mtu_of), Arc::clone(&nodes)))
+                    .collect();
+                let mut devices = Vec::with_capacity(reads.len());
+                let deadline = tokio::time::Instant::now() + DEVICE_DEADLINE;
+                for (name, read) in reads {
+                    devices.push(finish_device(&name, read, deadline).await);
+                }
+                Reading::Value(devices)
+            }
+            Reading::Absent => Reading::Absent,
+            Reading::Failed(why) => Reading::Failed(why),
+        }
+    }
+
     /// Starts the reading of one device, unless an earlier one is still stuck.
     fn begin_device(
         &self,
@@ -214,44 +234,58 @@ impl Host {
         mtu_of: Arc<MtuOf>,
         nodes: Arc<Nodes>,
     ) -> (String, Option<DeviceRead>) {
-        if !self.reading.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
-            return (name, None);
-        }
-        let (host, device) = (self.clone(), name.clone());
-        let read = tokio::task::spawn_blocking(move || {
+        let read = self.begin(name.clone(), &name, move |host, device| {
             let ask = |device: &str, port: u8| {
                 if host.is_real() { mtu_of(device, port) } else { captured_mtu(&host.tree, device, port) }
             };
             let asked = told::rdma_netlink(&host.tree);
-            let means = Means {
-                mtu_of: &ask,
-                nodes: &nodes,
-                resting: host.is_real().then_some(&*host.resting),
-                rdma_netlink: asked.as_ref(),
-            };
-            let mut read = rdma::device(&host.tree, &device, &means);
+            let means =
+                Means { mtu_of: &ask, nodes: &nodes, resting: host.resting(), rdma_netlink: asked.as_ref() };
+            let mut read = rdma::device(&host.tree, device, &means);
             told::add_devlink(&host.tree, &mut read);
-            host.reading.lock().unwrap_or_else(PoisonError::into_inner).remove(&device);
             read
         });
-        (name, Some(read))
+        (name, read)
+    }
+
+    /// Starts a reading of a device on a thread of its own; `None` while an earlier one of the same key is stuck in the kernel.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        key: String,
+        device: &str,
+        read: impl FnOnce(&Self, &str) -> T + Send + 'static,
+    ) -> Option<tokio::task::JoinHandle<T>> {
+        if !self.reading.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
+            return None;
+        }
+        let (host, device) = (self.clone(), device.to_owned());
+        Some(tokio::task::spawn_blocking(move || {
+            let done = read(&host, &device);
+            host.reading.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            done
+        }))
     }
 }
 
-type MtuOf = dyn Fn(&str, u8) -> PortMtu + Send + Sync;
+/// Asks for a port's MTU by device and port number; see [`Host::snapshot`].
+pub type MtuOf = dyn Fn(&str, u8) -> PortMtu + Send + Sync;
 type DeviceRead = tokio::task::JoinHandle<Device>;
 
 async fn finish_device(name: &str, read: Option<DeviceRead>, deadline: tokio::time::Instant) -> Device {
-    let Some(read) = read else {
-        return Device::unread(name, "an earlier reading of this device is still stuck in the kernel");
-    };
+    finish(read, deadline, DEVICE_DEADLINE).await.unwrap_or_else(|why| Device::unread(name, &why))
+}
+
+/// What was read, or why it was not; `allowed` is the time that the deadline gave.
+pub(crate) async fn finish<T>(
+    read: Option<tokio::task::JoinHandle<T>>,
+    deadline: tokio::time::Instant,
+    allowed: Duration,
+) -> Result<T, String> {
+    let read = read.ok_or("an earlier reading of this device is still stuck in the kernel")?;
     match tokio::time::timeout_at(deadline, read).await {
-        Ok(Ok(device)) => device,
-        Ok(Err(_)) => Device::unread(name, "the thread that read this device ended early"),
-        Err(_) => {
-            let seconds = DEVICE_DEADLINE.as_secs();
-            Device::unread(name, &format!("reading this device took longer than {seconds} s"))
-        }
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(_)) => Err("the thread that read this device ended early".to_owned()),
+        Err(_) => Err(format!("reading this device took longer than {} s", allowed.as_secs_f32())),
     }
 }
 

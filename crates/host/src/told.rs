@@ -10,10 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// First byte of the PCI class of network controllers, InfiniBand ones too (PCI Code and ID Assignment, 1.3).
 const NETWORK: u32 = 0x02;
 
+/// Lists that are asked of rtnetlink for the network devices: links and addresses.
+const RTNL_LISTS: u64 = 2;
+
 impl Host {
     /// Network devices: by rtnetlink on the machine that we run on, from the capture's files elsewhere.
     pub async fn netdevs(&self) -> Reading<BTreeMap<String, Netdev>> {
-        let mut found = if self.is_real() { rtnl::dump().await } else { netdev::from_files(self.tree()) };
+        let mut found = self.links().await;
         if let Reading::Value(netdevs) = &mut found {
             if self.is_real() {
                 interface::complete(self.tree(), netdevs);
@@ -21,6 +24,15 @@ impl Host {
             lldp::add(self.tree(), netdevs);
         }
         found
+    }
+
+    /// The same, as far as two lists of rtnetlink tell: whatever the number of devices, it costs no file.
+    pub(crate) async fn links(&self) -> Reading<BTreeMap<String, Netdev>> {
+        if !self.is_real() {
+            return netdev::from_files(self.tree());
+        }
+        self.tree().count(RTNL_LISTS);
+        rtnl::dump().await
     }
 
     /// Routes, policy rules and neighbours, likewise.
@@ -38,8 +50,6 @@ impl Host {
     /// are not offered it.
     pub(crate) async fn add_enable_roce(&self, pci: &mut Reading<BTreeMap<String, PciFunction>>) {
         let Reading::Value(functions) = pci else { return };
-        let is_network =
-            |function: &PciFunction| function.class.value().is_none_or(|class| class >> 16 == NETWORK);
         let (network, others): (Vec<_>, Vec<_>) =
             functions.iter_mut().partition(|(_, function)| is_network(function));
         for (_, function) in others {
@@ -63,6 +73,11 @@ impl Host {
             }
         }
     }
+}
+
+/// A function of which it is not known may be one.
+fn is_network(function: &PciFunction) -> bool {
+    function.class.value().is_none_or(|class| class >> 16 == NETWORK)
 }
 
 /// RDMA netlink for the ports of a device on the machine that we run on; `None` where it is not there, and in a capture: sysfs then has
@@ -99,8 +114,9 @@ pub fn told_files(snapshot: &Snapshot, queue_pairs: &Reading<Vec<QueuePairs>>) -
     let by_address: BTreeMap<&String, &Device> =
         devices.filter_map(|device| Some((device.pci_address.value()?, device))).collect();
     let functions = snapshot.pci.value();
+    let network = functions.into_iter().flatten().filter(|(_, function)| is_network(function));
     let addresses: BTreeSet<&String> =
-        functions.into_iter().flat_map(BTreeMap::keys).chain(by_address.keys().copied()).collect();
+        network.map(|(address, _)| address).chain(by_address.keys().copied()).collect();
     for address in addresses {
         let unread = Reading::failed("nobody asked");
         let devlink = by_address.get(address).map_or(&unread, |device| &device.devlink);

@@ -4,26 +4,15 @@
 //! Below any root but `/`, every path and every symbolic link is resolved inside that root (`openat2(2)`, `RESOLVE_IN_ROOT`):
 //! a link in a capture can never lead to the files of the machine that judges it.
 
-use crate::archive::{Archive, Entry};
+use crate::archive::Archive;
 use crate::recorder::Recorder;
+use crate::source::{FILE_BYTES_MAX, NOT_CAPTURED, Source};
 use rdmascope_model::Reading;
-use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Largest file that is read: a sysfs attribute fills at most one page of memory (`Documentation/filesystems/sysfs.rst`).
-const FILE_BYTES_MAX: usize = 4096;
-
-/// Most entries of one folder that are looked at; the longest real one is a GID table, 256 slots.
-const ENTRIES_MAX: usize = 8192;
-
-/// Tries to open a path inside a root while other programs rename files; each takes microseconds.
-const AGAIN_MAX: u32 = 64;
-
-/// Stands for "it exists, and whoever made the capture did not read it"; no file system gives this error.
-const NOT_CAPTURED: Errno = Errno::NOMEDIUM;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A root folder, or one below it that many files are read from: the kernel then walks the long path once.
 #[derive(Debug)]
@@ -33,15 +22,8 @@ pub(crate) struct Tree {
     label: String,
     /// Keeps everything that is read, for a capture.
     recorder: Option<Arc<Recorder>>,
-}
-
-/// Where the files are.
-#[derive(Debug)]
-enum Source {
-    /// On disk; `real`: this is the machine that we run on.
-    Folder { root: OwnedFd, real: bool },
-    /// In memory, from the folder `at` on.
-    Archive { archive: Arc<Archive>, at: String },
+    /// Questions to the kernel so far, of this folder and all that were opened from it.
+    reads: Arc<AtomicU64>,
 }
 
 impl Tree {
@@ -57,7 +39,7 @@ impl Tree {
     }
 
     fn of(source: Source) -> Self {
-        Self { source, label: String::new(), recorder: None }
+        Self { source, label: String::new(), recorder: None, reads: Arc::default() }
     }
 
     /// The same files; all that is read from now on is recorded.
@@ -77,7 +59,12 @@ impl Tree {
             Ok(source) => {
                 self.record(path, |recorder, path| recorder.exists(path));
                 let label = format!("{}{path}/", self.label);
-                Reading::Value(Self { source, label, recorder: self.recorder.clone() })
+                Reading::Value(Self {
+                    source,
+                    label,
+                    recorder: self.recorder.clone(),
+                    reads: Arc::clone(&self.reads),
+                })
             }
             Err(Errno::NOENT) => Reading::Absent,
             Err(e) => Reading::Failed(format!("opening {}{path}: {}", self.label, words(e))),
@@ -101,7 +88,19 @@ impl Tree {
         matches!(self.source, Source::Folder { real: true, .. })
     }
 
+    /// Files, folders and links that were opened, and other questions that were counted.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Counts questions that were asked in another way, such as by netlink.
+    pub(crate) fn count(&self, questions: u64) {
+        self.reads.fetch_add(questions, Ordering::Relaxed);
+    }
+
+    /// One question was asked: it is counted and, for a capture, kept.
     fn record(&self, path: &str, record: impl FnOnce(&Recorder, &str)) {
+        self.count(1);
         if let Some(recorder) = &self.recorder {
             record(recorder, &format!("{}{path}", self.label));
         }
@@ -143,17 +142,7 @@ impl Tree {
 
     /// How long ago a file was written, by the machine's clock.
     pub(crate) fn age_seconds(&self, path: &str) -> Reading<u32> {
-        let opened = match &self.source {
-            Source::Folder { root, real } => Source::open(root, *real, path, OFlags::PATH),
-            // A capture has no times of its own files.
-            Source::Archive { .. } => {
-                return Reading::Failed(format!("the age of {path} is not part of this capture"));
-            }
-        };
-        let modified = opened
-            .and_then(|fd| std::fs::File::from(fd).metadata().map_err(|_| Errno::IO))
-            .and_then(|metadata| metadata.modified().map_err(|_| Errno::IO));
-        match modified {
+        match self.source.modified(path) {
             // A clock that was set back since: just now.
             Ok(then) => {
                 let seconds = then.elapsed().unwrap_or_default().as_secs();
@@ -262,121 +251,6 @@ impl Tree {
             Ok(target) => Reading::Value(target),
             Err(Errno::NOENT) => Reading::Absent,
             Err(e) => Reading::Failed(format!("following {path}: {}", words(e))),
-        }
-    }
-}
-
-impl Source {
-    fn open(root: &OwnedFd, real: bool, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let flags = flags | OFlags::CLOEXEC;
-        if real {
-            // Container runtimes of old refuse openat2(2), and there is nothing to stay inside of here.
-            return openat(root, path, flags, Mode::empty());
-        }
-        let open = || openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT);
-        let mut opened = open();
-        for _ in 0..AGAIN_MAX {
-            if !matches!(opened, Err(Errno::AGAIN)) {
-                break;
-            }
-            // Something on the machine was renamed: the kernel is not sure of `..` and asks for another try (openat2(2)).
-            opened = open();
-        }
-        opened
-    }
-
-    fn folder(&self, path: &str) -> Result<Self, Errno> {
-        match self {
-            Self::Folder { root, real } => {
-                let root = Self::open(root, *real, path, OFlags::PATH | OFlags::DIRECTORY)?;
-                Ok(Self::Folder { root, real: *real })
-            }
-            Self::Archive { archive, at } => {
-                let at = archive.find(at, path)?;
-                match archive.get(&at) {
-                    None | Some(Entry::Folder) => Ok(Self::Archive { archive: Arc::clone(archive), at }),
-                    Some(Entry::Error(e)) => Err(*e),
-                    Some(_) => Err(Errno::NOTDIR),
-                }
-            }
-        }
-    }
-
-    fn bytes(&self, path: &str, most: usize) -> Result<Vec<u8>, Errno> {
-        match self {
-            Self::Folder { root, real } => {
-                // Without O_NONBLOCK a named pipe in a hand-made folder would hold the reader for ever.
-                let fd = Self::open(root, *real, path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-                let mut bytes = vec![0; most + 1];
-                let mut length = 0;
-                // One call gets all of a sysfs attribute, which is printed at once; only a longer file of procfs takes more.
-                loop {
-                    let read = rustix::io::retry_on_intr(|| rustix::io::read(&fd, &mut bytes[length..]))?;
-                    length += read;
-                    if read == 0 || most <= FILE_BYTES_MAX || length > most {
-                        break;
-                    }
-                }
-                bytes.truncate(length);
-                Ok(bytes)
-            }
-            Self::Archive { archive, at } => match archive.get(&archive.find(at, path)?) {
-                Some(Entry::File(bytes)) => Ok(bytes.iter().take(most + 1).copied().collect()),
-                Some(Entry::Error(e)) => Err(*e),
-                Some(Entry::Unread) => Err(NOT_CAPTURED),
-                Some(Entry::Folder | Entry::Link(_)) | None => Err(Errno::ISDIR),
-            },
-        }
-    }
-
-    fn link(&self, path: &str) -> Result<String, Errno> {
-        match self {
-            Self::Folder { root, real } => {
-                let fd = Self::open(root, *real, path, OFlags::PATH | OFlags::NOFOLLOW)?;
-                // Of what is no link, the kernel says ENOENT here, as if it were not there.
-                let text = rustix::fs::readlinkat(&fd, "", Vec::new());
-                let text = text.map_err(|e| if e == Errno::NOENT { Errno::INVAL } else { e })?;
-                Ok(text.to_string_lossy().into_owned())
-            }
-            Self::Archive { archive, at } => archive.link(at, path),
-        }
-    }
-
-    fn is_there(&self, path: &str) -> bool {
-        match self {
-            Self::Folder { root, real } => Self::open(root, *real, path, OFlags::PATH).is_ok(),
-            Self::Archive { archive, at } => archive.find(at, path).is_ok(),
-        }
-    }
-
-    /// Names in a folder, in no order; `ILSEQ` when one of them is not text.
-    fn names(&self, path: &str) -> Result<Vec<String>, Errno> {
-        let (root, real) = match self {
-            Self::Folder { root, real } => (root, *real),
-            Self::Archive { archive, at } => return archive.names(&archive.find(at, path)?),
-        };
-        let fd = Self::open(root, real, path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&fd)?.take(ENTRIES_MAX) {
-            match entry?.file_name().to_str() {
-                Ok("." | "..") => {}
-                Ok(name) => names.push(name.to_owned()),
-                Err(_) => return Err(Errno::ILSEQ),
-            }
-        }
-        Ok(names)
-    }
-
-    fn resolved(&self, path: &str) -> Result<PathBuf, Errno> {
-        match self {
-            Self::Folder { root, real } => {
-                use std::os::unix::ffi::OsStringExt as _;
-                let fd = Self::open(root, *real, path, OFlags::PATH)?;
-                let own = format!("/proc/self/fd/{}", fd.as_raw_fd());
-                let target = rustix::fs::readlinkat(CWD, own, Vec::new())?;
-                Ok(PathBuf::from(std::ffi::OsString::from_vec(target.into_bytes())))
-            }
-            Self::Archive { archive, at } => archive.resolved(at, path).map(PathBuf::from),
         }
     }
 }

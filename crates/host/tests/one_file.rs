@@ -58,6 +58,15 @@ fn flat(snapshot: &Snapshot) -> BTreeMap<String, String> {
             }
         }
     }
+    netdevs(snapshot, &mut all);
+    pci(snapshot, &mut all);
+    system(&snapshot.system, &mut all);
+    routing(snapshot, &mut all);
+    all
+}
+
+fn netdevs(snapshot: &Snapshot, all: &mut BTreeMap<String, String>) {
+    let mut put = |name: String, reading: &dyn Debug| all.insert(name, format!("{reading:?}"));
     for (n, netdev) in snapshot.netdevs.value().expect("network devices are read") {
         put(format!("{n} ifindex"), &netdev.index);
         put(format!("{n} mtu"), &netdev.mtu);
@@ -81,13 +90,13 @@ fn flat(snapshot: &Snapshot) -> BTreeMap<String, String> {
         put(format!("{n} pci"), &netdev.pci_address);
         put(format!("{n} netdev driver"), &netdev.driver);
     }
-    pci(snapshot, &mut all);
-    system(&snapshot.system, &mut all);
+}
+
+fn routing(snapshot: &Snapshot, all: &mut BTreeMap<String, String>) {
     all.insert("routes".to_owned(), format!("{:?}", snapshot.routing.routes));
     all.insert("rules".to_owned(), format!("{:?}", snapshot.routing.own_rules));
     all.insert("neighbours".to_owned(), format!("{:?}", snapshot.routing.unresolved));
     all.insert("workloads".to_owned(), format!("{:?}", snapshot.workloads));
-    all
 }
 
 fn pci(snapshot: &Snapshot, all: &mut BTreeMap<String, String>) {
@@ -203,6 +212,8 @@ fn readings_of_a_function(file: &str, address: &str, device: &str) -> Vec<String
     match file {
         "numa_node" => vec![own(file), format!("{device} numa_node")],
         "vendor" | "device" => vec![own(file), format!("{device} function")],
+        // Without it a bridge may be a controller that RoCE is offered for.
+        "class" => vec![own(file), own("params")],
         _ if file.starts_with("aer_dev") => vec![own("errors")],
         _ => vec![own(file)],
     }

@@ -2,9 +2,9 @@
 
 use crate::wire::{self, AgentKind, CoordinatorKind, OutcomeKind, SpecKind};
 use crate::{
-    ENDPOINTS_PER_AGENT_MAX, FINDINGS_MAX, FRAME_BYTES_MAX, FindingBrief, FrameError, Hello, OFFER_BYTES_MAX,
-    PEERS_PER_FRAME_MAX, PauseFlags, ProbeResult, RESULTS_PER_FRAME_MAX, RelayPayload, ToAgent,
-    ToCoordinator, to_wire,
+    ENDPOINTS_PER_AGENT_MAX, EVENTS_PER_FRAME_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX, FINDINGS_MAX,
+    FRAME_BYTES_MAX, Fact, FindingBrief, FrameError, Hello, NodeEvent, OFFER_BYTES_MAX, PEERS_PER_FRAME_MAX,
+    PauseFlags, ProbeResult, RESULTS_PER_FRAME_MAX, RelayPayload, ToAgent, ToCoordinator, to_wire,
 };
 use prost::Message;
 use rdmascope_model::{
@@ -30,11 +30,14 @@ impl ToCoordinator {
             AgentKind::Inventory(inventory) => Self::Inventory {
                 endpoints: list("endpoints", inventory.endpoints, ENDPOINTS_PER_AGENT_MAX, endpoint)?,
                 findings: list("findings", inventory.findings, FINDINGS_MAX, finding)?,
+                findings_left_out: inventory.findings_left_out,
             },
             AgentKind::Relay(r) => {
                 let (lease, payload) = relay(r)?;
                 Self::Relay { lease, payload }
             }
+            AgentKind::Facts(f) => Self::Facts(list("facts", f.facts, FACTS_MAX, fact)?),
+            AgentKind::Events(e) => Self::Events(list("events", e.events, EVENTS_PER_FRAME_MAX, event)?),
             AgentKind::Results(r) => {
                 Self::Results(list("results", r.results, RESULTS_PER_FRAME_MAX, result)?)
             }
@@ -75,6 +78,7 @@ impl ToAgent {
             }
             CoordinatorKind::LeaseEnd(lease) => Self::LeaseEnd { lease: LeaseId(lease) },
             CoordinatorKind::Pause(flags) => Self::Pause(pause(flags)),
+            CoordinatorKind::EventsSeen(number) => Self::EventsSeen { number },
         })
     }
 }
@@ -176,7 +180,33 @@ fn finding(f: wire::Finding) -> Result<FindingBrief, FrameError> {
         status: one_of("finding status", f.status, Status::ALL, to_wire::status)?,
         subject: text("finding subject", f.subject)?,
         summary: text("finding summary", f.summary)?,
+        cause: text("finding cause", f.cause)?,
         next_step: text("finding next step", f.next_step)?,
+        evidence: list("finding evidence", f.evidence, EVIDENCE_MAX, |t| text("finding evidence", t))?,
+        settling: f.settling,
+        since: Wall(f.since_ms),
+        latched: f.latched,
+    })
+}
+
+fn fact(f: wire::Fact) -> Result<Fact, FrameError> {
+    Ok(Fact {
+        subject: text("fact subject", f.subject)?,
+        key: text("fact key", f.key)?,
+        value: text("fact value", f.value)?,
+    })
+}
+
+fn event(e: wire::NodeEvent) -> Result<NodeEvent, FrameError> {
+    Ok(NodeEvent {
+        number: e.number,
+        at: Wall(e.at_ms),
+        kind: one_of("event kind", e.kind, EventKind::ALL, to_wire::event_kind)?,
+        subject: text("event subject", e.subject)?,
+        id: text("event id", e.id)?,
+        before: text("event before", e.before)?,
+        after: text("event after", e.after)?,
+        text: text("event text", e.text)?,
     })
 }
 

@@ -3,6 +3,7 @@
 //! One WebSocket message is one frame. Frames are protobuf messages (numbered fields, so that a newer peer may add some);
 //! the types that the rest of the program sees are plain enums of the model's words, and nothing in them is unchecked.
 
+mod fit;
 mod from_wire;
 mod to_wire;
 mod version;
@@ -17,8 +18,18 @@ use std::time::Duration;
 pub const FRAME_BYTES_MAX: usize = 64 * 1024;
 /// Endpoints of one agent: 16 devices with 4 ports, or 64 virtual functions.
 pub const ENDPOINTS_PER_AGENT_MAX: usize = 64;
-/// Findings that travel with an inventory, the worst first; 64 × about 600 bytes stay below a frame.
+/// Findings that travel with an inventory, the worst first, as far as the frame has room.
 pub const FINDINGS_MAX: usize = 64;
+/// Lines of evidence of a finding, and bytes of each: what a person reads at a glance.
+pub const EVIDENCE_MAX: usize = 8;
+/// See [`EVIDENCE_MAX`].
+pub const EVIDENCE_BYTES_MAX: usize = 120;
+/// Facts of one node: 64 ports with 15 each. A list that is too long for a frame is cut.
+pub const FACTS_MAX: usize = 1_000;
+/// Events in one frame; 50 × at most 800 bytes stay below a frame.
+pub const EVENTS_PER_FRAME_MAX: usize = 50;
+/// Oldest protocol version with [`ToCoordinator::Facts`], [`ToCoordinator::Events`] and [`ToAgent::EventsSeen`].
+pub const EVENTS_SINCE: u32 = 2;
 /// Results in one frame; 100 × about 200 bytes stay well below a frame.
 pub const RESULTS_PER_FRAME_MAX: usize = 100;
 /// Peers in one address-book frame; 200 × at most 260 bytes stay below a frame.
@@ -39,6 +50,8 @@ pub enum ToCoordinator {
         endpoints: Vec<EndpointInfo>,
         /// What its checks found, the worst first; findings that are fine are left out.
         findings: Vec<FindingBrief>,
+        /// Findings for which the frame had no room.
+        findings_left_out: u32,
     },
     /// For the other side of a lease.
     Relay {
@@ -49,6 +62,10 @@ pub enum ToCoordinator {
     },
     /// How probes ended: new ones, or the last known ones after a coordinator's restart.
     Results(Vec<ProbeResult>),
+    /// What the node's settings and versions are, for comparing nodes; replaces the facts before. Since version 2.
+    Facts(Vec<Fact>),
+    /// What happened on the node, oldest first. Sent again after a reconnect until [`ToAgent::EventsSeen`]. Since version 2.
+    Events(Vec<NodeEvent>),
 }
 
 /// From the coordinator to an agent.
@@ -113,6 +130,11 @@ pub enum ToAgent {
     },
     /// The operator's pause flags for this agent.
     Pause(PauseFlags),
+    /// Events up to this number are kept for good and need not be sent again. Since version 2.
+    EventsSeen {
+        /// Number of the last one.
+        number: u64,
+    },
 }
 
 /// Who is calling.
@@ -188,8 +210,83 @@ pub struct FindingBrief {
     pub subject: String,
     /// What was seen.
     pub summary: String,
+    /// Probable cause; empty from an agent of version 1.
+    pub cause: String,
     /// What to do.
     pub next_step: String,
+    /// Readings behind it, `name = value`; at most [`EVIDENCE_MAX`].
+    pub evidence: Vec<String>,
+    /// Worse than its status says, if it stays: a link that has just gone down, a machine that has just booted.
+    pub settling: bool,
+    /// Since when, on the node's clock; 0 (1970) from an agent of version 1.
+    pub since: Wall,
+    /// It is over, and kept in sight until it is acknowledged or its window has passed.
+    pub latched: bool,
+}
+
+/// One setting or version of a node that drift is judged by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fact {
+    /// What it is about, such as `mlx5_0/1`, `mlx5_0` or `machine`.
+    pub subject: String,
+    /// What is told of it, such as `netdev_mtu`, `pfc` or `firmware`.
+    pub key: String,
+    /// The value, as people write it.
+    pub value: String,
+}
+
+/// Something that happened on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeEvent {
+    /// Counts up from 1 within one run of the agent; a gap is an event that was dropped.
+    pub number: u64,
+    /// When, on the node's clock.
+    pub at: Wall,
+    /// What kind.
+    pub kind: EventKind,
+    /// What it is about, such as `mlx5_0/1`.
+    pub subject: String,
+    /// Id of the finding or the kernel-log rule; what has changed for the other kinds, such as `state` or `netdev_mtu`.
+    pub id: String,
+    /// What was before; empty where nothing was.
+    pub before: String,
+    /// What is now; empty where nothing is.
+    pub after: String,
+    /// The same as a sentence for a person, or the kernel's line.
+    pub text: String,
+}
+
+/// What kind of thing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventKind {
+    /// A device, a port or a link changed its state, came or went; told at once, whatever the checks make of it.
+    StateChange,
+    /// A finding is there, or is worse than it was.
+    FindingRaised,
+    /// A finding is over.
+    FindingCleared,
+    /// The kernel wrote a line that a rule knows.
+    KernelLog,
+    /// A setting is not what it was.
+    SettingChange,
+}
+
+impl EventKind {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::StateChange, Self::FindingRaised, Self::FindingCleared, Self::KernelLog, Self::SettingChange];
+
+    /// The word used everywhere.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::StateChange => "state-change",
+            Self::FindingRaised => "finding-raised",
+            Self::FindingCleared => "finding-cleared",
+            Self::KernelLog => "kernel-log",
+            Self::SettingChange => "setting-change",
+        }
+    }
 }
 
 /// The bytes are not a frame that this version can use.

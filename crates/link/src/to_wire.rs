@@ -1,7 +1,10 @@
 //! From the program's words to protobuf messages; this direction cannot fail.
 
 use crate::wire::{self, AgentKind, CoordinatorKind, OutcomeKind, SpecKind};
-use crate::{FindingBrief, Hello, PauseFlags, ProbeResult, RelayPayload, ToAgent, ToCoordinator};
+use crate::{
+    EventKind, Fact, FindingBrief, Hello, NodeEvent, PauseFlags, ProbeResult, RelayPayload, ToAgent,
+    ToCoordinator,
+};
 use prost::Message;
 use rdmascope_model::{
     BandwidthStats, EndpointInfo, EndpointName, Fabric, Failure, LatencyStats, LeaseId, Metric, Outcome,
@@ -16,11 +19,18 @@ impl ToCoordinator {
         let kind = match self {
             Self::Hello(h) => AgentKind::Hello(hello(h)),
             Self::Heartbeat(flags) => AgentKind::Heartbeat(pause(*flags)),
-            Self::Inventory { endpoints, findings } => AgentKind::Inventory(wire::Inventory {
-                endpoints: endpoints.iter().map(endpoint).collect(),
-                findings: findings.iter().map(finding).collect(),
-            }),
+            Self::Inventory { endpoints, findings, findings_left_out } => {
+                AgentKind::Inventory(wire::Inventory {
+                    endpoints: endpoints.iter().map(endpoint).collect(),
+                    findings: findings.iter().map(finding).collect(),
+                    findings_left_out: *findings_left_out,
+                })
+            }
             Self::Relay { lease, payload } => AgentKind::Relay(relay(*lease, payload)),
+            Self::Facts(facts) => AgentKind::Facts(wire::Facts { facts: facts.iter().map(fact).collect() }),
+            Self::Events(events) => {
+                AgentKind::Events(wire::Events { events: events.iter().map(event).collect() })
+            }
             Self::Results(results) => {
                 AgentKind::Results(wire::Results { results: results.iter().map(result).collect() })
             }
@@ -60,6 +70,7 @@ impl ToAgent {
             Self::Relay { lease, payload } => CoordinatorKind::Relay(relay(*lease, payload)),
             Self::LeaseEnd { lease } => CoordinatorKind::LeaseEnd(lease.0),
             Self::Pause(flags) => CoordinatorKind::Pause(pause(*flags)),
+            Self::EventsSeen { number } => CoordinatorKind::EventsSeen(*number),
         };
         wire::CoordinatorFrame { kind: Some(kind) }.encode_to_vec()
     }
@@ -84,7 +95,7 @@ fn name(name: &EndpointName) -> wire::Name {
     wire::Name { node: name.node.clone(), device: name.device.clone(), port: u32::from(name.port) }
 }
 
-fn endpoint(info: &EndpointInfo) -> wire::Endpoint {
+pub(crate) fn endpoint(info: &EndpointInfo) -> wire::Endpoint {
     wire::Endpoint {
         name: Some(name(&info.name)),
         fabric: fabric(info.fabric),
@@ -98,13 +109,35 @@ fn endpoint(info: &EndpointInfo) -> wire::Endpoint {
     }
 }
 
-fn finding(f: &FindingBrief) -> wire::Finding {
+pub(crate) fn finding(f: &FindingBrief) -> wire::Finding {
     wire::Finding {
         id: f.id.clone(),
         status: status(f.status),
         subject: f.subject.clone(),
         summary: f.summary.clone(),
         next_step: f.next_step.clone(),
+        cause: f.cause.clone(),
+        evidence: f.evidence.clone(),
+        settling: f.settling,
+        since_ms: f.since.0,
+        latched: f.latched,
+    }
+}
+
+pub(crate) fn fact(f: &Fact) -> wire::Fact {
+    wire::Fact { subject: f.subject.clone(), key: f.key.clone(), value: f.value.clone() }
+}
+
+fn event(e: &NodeEvent) -> wire::NodeEvent {
+    wire::NodeEvent {
+        number: e.number,
+        at_ms: e.at.0,
+        kind: event_kind(e.kind),
+        subject: e.subject.clone(),
+        id: e.id.clone(),
+        before: e.before.clone(),
+        after: e.after.clone(),
+        text: e.text.clone(),
     }
 }
 
@@ -216,6 +249,16 @@ pub(crate) fn status(status: Status) -> u32 {
         Status::Warn => 2,
         Status::Unknown => 3,
         Status::Fail => 4,
+    }
+}
+
+pub(crate) fn event_kind(kind: EventKind) -> u32 {
+    match kind {
+        EventKind::StateChange => 1,
+        EventKind::FindingRaised => 2,
+        EventKind::FindingCleared => 3,
+        EventKind::KernelLog => 4,
+        EventKind::SettingChange => 5,
     }
 }
 

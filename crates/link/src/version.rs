@@ -1,7 +1,9 @@
 //! Which protocol versions understand each other.
 
 /// Newest protocol version of this program.
-pub const PROTOCOL_MAX: u32 = 1;
+///
+/// Version 2: complete findings, and the frames `Facts`, `Events` and `EventsSeen`, which are sent only where 2 was agreed on.
+pub const PROTOCOL_MAX: u32 = 2;
 /// Oldest one that it still speaks: the current version and the two before it.
 pub const PROTOCOL_MIN: u32 = 1;
 
@@ -42,7 +44,7 @@ mod tests {
     #[test]
     fn without_a_common_version_both_ranges_are_named() {
         let text = negotiate(7, 9).unwrap_err().to_string();
-        assert!(text.contains("agent speaks 7 to 9") && text.contains("coordinator 1 to 1"), "{text}");
+        assert!(text.contains("agent speaks 7 to 9") && text.contains("coordinator 1 to 2"), "{text}");
         assert!(negotiate(0, 0).is_err());
     }
 }

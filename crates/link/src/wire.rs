@@ -6,7 +6,7 @@ use prost::{Message, Oneof};
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AgentFrame {
-    #[prost(oneof = "AgentKind", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "AgentKind", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub(crate) kind: Option<AgentKind>,
 }
 
@@ -22,11 +22,15 @@ pub(crate) enum AgentKind {
     Relay(Relay),
     #[prost(message, tag = "5")]
     Results(Results),
+    #[prost(message, tag = "6")]
+    Facts(Facts),
+    #[prost(message, tag = "7")]
+    Events(Events),
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct CoordinatorFrame {
-    #[prost(oneof = "CoordinatorKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "CoordinatorKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub(crate) kind: Option<CoordinatorKind>,
 }
 
@@ -50,6 +54,8 @@ pub(crate) enum CoordinatorKind {
     LeaseEnd(u64),
     #[prost(message, tag = "9")]
     Pause(PauseFlags),
+    #[prost(uint64, tag = "10")]
+    EventsSeen(u64),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -85,6 +91,8 @@ pub(crate) struct Inventory {
     pub(crate) endpoints: Vec<Endpoint>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) findings: Vec<Finding>,
+    #[prost(uint32, tag = "3")]
+    pub(crate) findings_left_out: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -131,6 +139,58 @@ pub(crate) struct Finding {
     pub(crate) summary: String,
     #[prost(string, tag = "5")]
     pub(crate) next_step: String,
+    #[prost(string, tag = "6")]
+    pub(crate) cause: String,
+    #[prost(string, repeated, tag = "7")]
+    pub(crate) evidence: Vec<String>,
+    #[prost(bool, tag = "8")]
+    pub(crate) settling: bool,
+    #[prost(uint64, tag = "9")]
+    pub(crate) since_ms: u64,
+    #[prost(bool, tag = "10")]
+    pub(crate) latched: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Facts {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) facts: Vec<Fact>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Fact {
+    #[prost(string, tag = "1")]
+    pub(crate) subject: String,
+    #[prost(string, tag = "2")]
+    pub(crate) key: String,
+    #[prost(string, tag = "3")]
+    pub(crate) value: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Events {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) events: Vec<NodeEvent>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct NodeEvent {
+    #[prost(uint64, tag = "1")]
+    pub(crate) number: u64,
+    #[prost(uint64, tag = "2")]
+    pub(crate) at_ms: u64,
+    #[prost(uint32, tag = "3")]
+    pub(crate) kind: u32,
+    #[prost(string, tag = "4")]
+    pub(crate) subject: String,
+    #[prost(string, tag = "5")]
+    pub(crate) id: String,
+    #[prost(string, tag = "6")]
+    pub(crate) before: String,
+    #[prost(string, tag = "7")]
+    pub(crate) after: String,
+    #[prost(string, tag = "8")]
+    pub(crate) text: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

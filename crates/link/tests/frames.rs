@@ -1,8 +1,8 @@
 //! Frames read back as they were written, and foreign bytes are refused with a reason, never with a panic.
 
 use rdmascope_link::{
-    FRAME_BYTES_MAX, FindingBrief, FrameError, Hello, PauseFlags, ProbeResult, RelayPayload, ToAgent,
-    ToCoordinator,
+    EVIDENCE_BYTES_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief, FrameError,
+    Hello, NodeEvent, PauseFlags, ProbeResult, RelayPayload, ToAgent, ToCoordinator,
 };
 use rdmascope_model::{
     BandwidthSpec, BandwidthStats, Cause, CounterDelta, EndpointInfo, EndpointName, Exclusion, Fabric,
@@ -56,6 +56,19 @@ fn plan(spec: ProbeSpec) -> ToAgent {
     }
 }
 
+fn event(kind: EventKind) -> NodeEvent {
+    NodeEvent {
+        number: 17,
+        at: Wall(1_796_000_000_002),
+        kind,
+        subject: "mlx5_0/1".to_owned(),
+        id: "state".to_owned(),
+        before: "ACTIVE".to_owned(),
+        after: "DOWN".to_owned(),
+        text: "the port went down".to_owned(),
+    }
+}
+
 fn agent_frames() -> Vec<ToCoordinator> {
     let failure = Failure {
         cause: Cause::RetryExceeded,
@@ -87,7 +100,17 @@ fn agent_frames() -> Vec<ToCoordinator> {
         status: Status::Fail,
         subject: "mlx5_0/1".to_owned(),
         summary: "down".to_owned(),
+        cause: "no link partner".to_owned(),
         next_step: "look".to_owned(),
+        evidence: vec!["state = DOWN".to_owned(), "phys_state = Polling".to_owned()],
+        settling: true,
+        since: Wall(1_796_000_000_001),
+        latched: true,
+    };
+    let fact = |key: &str, value: &str| Fact {
+        subject: "mlx5_0/1".to_owned(),
+        key: key.to_owned(),
+        value: value.to_owned(),
     };
     vec![
         ToCoordinator::Hello(Hello {
@@ -99,7 +122,9 @@ fn agent_frames() -> Vec<ToCoordinator> {
             machine: "boot".to_owned(),
         }),
         ToCoordinator::Heartbeat(PauseFlags { all: false, bandwidth: true }),
-        ToCoordinator::Inventory { endpoints: vec![endpoint], findings: vec![finding] },
+        ToCoordinator::Inventory { endpoints: vec![endpoint], findings: vec![finding], findings_left_out: 3 },
+        ToCoordinator::Facts(vec![fact("netdev_mtu", "9000"), fact("pfc", "3")]),
+        ToCoordinator::Events(EventKind::ALL.iter().map(|kind| event(*kind)).collect()),
         ToCoordinator::Relay { lease: LeaseId(3), payload: RelayPayload::Offer(vec![0, 1, 2]) },
         ToCoordinator::Relay { lease: LeaseId(3), payload: RelayPayload::Ready },
         ToCoordinator::Results(vec![
@@ -130,6 +155,7 @@ fn coordinator_frames() -> Vec<ToAgent> {
         ToAgent::Relay { lease: LeaseId(3), payload: RelayPayload::Ready },
         ToAgent::LeaseEnd { lease: LeaseId(3) },
         ToAgent::Pause(PauseFlags { all: true, bandwidth: false }),
+        ToAgent::EventsSeen { number: u64::MAX },
     ]
 }
 
@@ -195,4 +221,79 @@ fn a_name_that_could_break_a_label_is_refused_at_the_door() {
         machine: String::new(),
     });
     assert!(matches!(ToCoordinator::decode(&hello.encode()), Err(FrameError::BadField { .. })));
+}
+
+/// A machine with as much to say as it can, in characters of four bytes.
+#[test]
+fn whatever_a_machine_has_to_say_fits_into_a_frame() {
+    let long = "\u{1f525}".repeat(1_000);
+    let endpoint = |number: u8| EndpointInfo {
+        unusable: Some(Cause::PortDown),
+        unusable_detail: long.clone(),
+        ..EndpointInfo::bare(name(&format!("a/mlx5_{number}/1")), Fabric::Roce)
+    };
+    let finding = |number: usize| FindingBrief {
+        id: format!("check-{number}"),
+        status: Status::Fail,
+        subject: long.clone(),
+        summary: long.clone(),
+        cause: long.clone(),
+        next_step: long.clone(),
+        evidence: vec![long.clone(); 50],
+        settling: false,
+        since: Wall(u64::MAX),
+        latched: false,
+    };
+    let frame = ToCoordinator::inventory((0..64).map(endpoint).collect(), (0..300).map(finding).collect());
+    let bytes = frame.encode();
+    assert!(bytes.len() <= FRAME_BYTES_MAX, "{}", bytes.len());
+    let Ok(ToCoordinator::Inventory { endpoints, findings, findings_left_out }) =
+        ToCoordinator::decode(&bytes)
+    else {
+        panic!("an inventory");
+    };
+    assert_eq!((endpoints.len(), findings.len() + findings_left_out as usize), (64, 300));
+    assert!(findings.len() > 10, "{}", findings.len());
+    assert!(
+        findings.iter().enumerate().all(|(place, f)| f.id == format!("check-{place}")),
+        "the worst first"
+    );
+    assert_eq!(findings[0].evidence.len(), EVIDENCE_MAX);
+    assert!(findings[0].evidence[0].len() <= EVIDENCE_BYTES_MAX && findings[0].evidence[0].ends_with("..."));
+
+    let fact = |number: usize| Fact {
+        subject: format!("{number:04}{long}"),
+        key: long.clone(),
+        value: long.clone(),
+    };
+    let bytes = ToCoordinator::facts((0..2 * FACTS_MAX).map(fact).collect()).encode();
+    assert!(bytes.len() <= FRAME_BYTES_MAX && ToCoordinator::decode(&bytes).is_ok());
+
+    let loud = NodeEvent {
+        subject: long.clone(),
+        id: long.clone(),
+        before: long.clone(),
+        after: long.clone(),
+        text: long.clone(),
+        ..event(EventKind::KernelLog)
+    };
+    let bytes = ToCoordinator::events(&vec![loud; 1_000]).encode();
+    assert!(bytes.len() <= FRAME_BYTES_MAX && ToCoordinator::decode(&bytes).is_ok());
+}
+
+/// A finding of version 1 has the first five fields only: the rest reads as nothing said.
+#[test]
+fn a_finding_of_an_older_agent_can_be_read() {
+    // Inventory (3) { finding (2) { id (1) "a", status (2) 4, subject (3) "b", summary (4) "c", next step (5) "d" } }.
+    let finding = b"\x0a\x01a\x10\x04\x1a\x01b\x22\x01c\x2a\x01d";
+    let mut bytes = vec![0x1a, finding.len() as u8 + 2, 0x12, finding.len() as u8];
+    bytes.extend(finding);
+    let Ok(ToCoordinator::Inventory { findings, findings_left_out, .. }) = ToCoordinator::decode(&bytes)
+    else {
+        panic!("an inventory");
+    };
+    let [finding] = &findings[..] else { panic!("one finding") };
+    assert_eq!((finding.id.as_str(), finding.status, finding.next_step.as_str()), ("a", Status::Fail, "d"));
+    assert_eq!((finding.cause.as_str(), finding.since, findings_left_out), ("", Wall(0), 0));
+    assert!(!finding.settling && !finding.latched && finding.evidence.is_empty());
 }

@@ -21,3 +21,19 @@ pub struct Snapshot {
     /// Processes that use RDMA, or should: those that hold queue pairs, and those whose names the configuration gives.
     pub workloads: Reading<Vec<Workload>>,
 }
+
+impl Snapshot {
+    /// A machine of which nothing could be read, for one reason.
+    #[must_use]
+    pub fn unread(why: &str) -> Self {
+        Self {
+            taken_at: Wall(0),
+            devices: Reading::failed(why),
+            netdevs: Reading::failed(why),
+            routing: Routing::unread(why),
+            pci: Reading::failed(why),
+            system: System::unread(why),
+            workloads: Reading::failed(why),
+        }
+    }
+}

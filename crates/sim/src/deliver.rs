@@ -176,7 +176,13 @@ impl Cluster {
                         self.coordinator.iter_mut().for_each(|c| c.handle(closed.clone(), now));
                     }
                 }
-                coordinator::Action::Probed(_) | coordinator::Action::Refused(_) => {}
+                coordinator::Action::Keep(_, Some((connection, number))) => {
+                    self.coordinator.iter_mut().for_each(|c| c.kept(connection, number));
+                }
+                coordinator::Action::Probed(_)
+                | coordinator::Action::Refused(_)
+                | coordinator::Action::Keep(_, None)
+                | coordinator::Action::KeepNotes => {}
             }
         }
         let wanted = self.coordinator.as_ref().and_then(Coordinator::next_wakeup);

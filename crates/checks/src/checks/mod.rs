@@ -38,6 +38,7 @@ pub const ALL: &[Check] = &[
     mtu::netdev::CHECK,
     mtu::rdma::CHECK,
     infiniband::transmit_wait::CHECK,
+    gid::workload_index::CHECK,
     lossless::pfc_priority::CHECK,
     lossless::dscp_map::CHECK,
     lossless::global_pause::CHECK,
@@ -83,7 +84,6 @@ pub const ALL: &[Check] = &[
     workload::gpudirect::CHECK,
     workload::namespace_mode::CHECK,
     workload::idle_states::CHECK,
-    gid::workload_index::CHECK,
     log::events::CHECK,
     log::lost::CHECK,
 ];

@@ -70,10 +70,10 @@ fn facility(priority: u32) -> Origin {
 
 /// `<6>`, or `kern  :warn  : ` of `dmesg -x`.
 fn priority(line: &str) -> (Origin, &str) {
-    if let Some((number, rest)) = line.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
-        if let Ok(number) = number.parse() {
-            return (facility(number), rest.trim_start());
-        }
+    if let Some((number, rest)) = line.strip_prefix('<').and_then(|rest| rest.split_once('>'))
+        && let Ok(number) = number.parse()
+    {
+        return (facility(number), rest.trim_start());
     }
     let mut parts = line.splitn(3, ':');
     let (Some(who), Some(level), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {

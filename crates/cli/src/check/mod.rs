@@ -7,10 +7,11 @@ use crate::config_check;
 use crate::failure::{Failure, code};
 use crate::output::print;
 use rdmascope_checks::{Look, Past, Policy};
-use rdmascope_host::{Host, KernelLogReader, Sight, ask_verbs, sight};
+use rdmascope_config::Config;
+use rdmascope_host::{Host, Sight, ask_verbs, sight};
 use rdmascope_model::{Finding, KernelLog, Mono, Reading, Snapshot, Status, in_one_line};
 use std::cmp::Reverse;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Runs it.
@@ -28,8 +29,8 @@ pub(crate) fn run(flags: &CheckFlags) -> Result<u8, Failure> {
 
 fn judge(flags: &CheckFlags) -> Result<u8, Failure> {
     let policy = policy(flags)?;
-    let host = host(flags, &policy)?;
-    let seen = read(&host, flags, &policy)?;
+    let host = host(flags)?;
+    let seen = read(&host, flags)?;
     if flags.show.self_audit {
         print(&render::audit(&host.opened()))?;
         return Ok(0);
@@ -63,18 +64,36 @@ fn exit_code(style: Option<ExitStyle>, worst: Status) -> u8 {
 
 /// What is expected of the machine.
 fn policy(flags: &CheckFlags) -> Result<Policy, Failure> {
-    let mut policy = match &flags.config {
-        Some(file) => config_check::load(file).map_err(|failure| failure.with(code::CHECK_UNKNOWN))?.policy,
-        None => Policy::default(),
+    let config = match &flags.config {
+        Some(file) => config_check::load(file).map_err(|failure| failure.with(code::CHECK_UNKNOWN))?,
+        None => Config::default(),
     };
+    let mut policy = Policy { in_container: flags.in_container, ..config.policy };
     if !flags.devices.is_empty() {
         policy.devices.clone_from(&flags.devices);
     }
-    policy.in_container = flags.in_container;
+    if let Some(folder) = &config.agent.log_rules {
+        policy.rules = rdmascope_agent::rules(folder)
+            .map_err(|error| Failure::new(code::CHECK_UNKNOWN, in_one_line(&error)))?;
+    }
     Ok(policy)
 }
 
-fn host(flags: &CheckFlags, policy: &Policy) -> Result<Host, Failure> {
+/// `rdmascope config manifest`: this machine, or one in a folder, as it is now.
+pub(crate) fn manifest(root: Option<PathBuf>) -> Result<u8, Failure> {
+    let host = Host::new(root.unwrap_or_else(|| "/".into()))
+        .map_err(|error| Failure::new(code::FAILED, in_one_line(&error)))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(code::FAILED, format!("the program cannot be set up: {error}")))?;
+    let snapshot = runtime.block_on(host.snapshot(ask_verbs()));
+    runtime.shutdown_background();
+    print(&rdmascope_config::pinned(&snapshot))?;
+    Ok(0)
+}
+
+fn host(flags: &CheckFlags) -> Result<Host, Failure> {
     let unknown = |text: String| Failure::new(code::CHECK_UNKNOWN, text);
     let host = match (&flags.capture, &flags.root) {
         (Some(file), _) => Host::from_archive(&text_of(file)?)
@@ -85,7 +104,7 @@ fn host(flags: &CheckFlags, policy: &Policy) -> Result<Host, Failure> {
             host.map_err(|error| unknown(in_one_line(&error)))?
         }
     };
-    Ok(host.only(&policy.devices).with_workloads(&policy.workloads))
+    Ok(host.only(&flags.devices))
 }
 
 fn text_of(file: &Path) -> Result<String, Failure> {
@@ -102,7 +121,7 @@ struct Seen {
     sights: Vec<Sight>,
 }
 
-fn read(host: &Host, flags: &CheckFlags, policy: &Policy) -> Result<Seen, Failure> {
+fn read(host: &Host, flags: &CheckFlags) -> Result<Seen, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(code::CHECK_UNKNOWN, format!("the program cannot be set up: {error}"))
     })?;
@@ -117,7 +136,7 @@ fn read(host: &Host, flags: &CheckFlags, policy: &Policy) -> Result<Seen, Failur
         at = at.after(now.taken_at.since(before.taken_at).max(Duration::from_millis(1)));
     }
     past.observe(&now, at);
-    let log = KernelLogReader::new(flags.kernel_log.clone()).read_now(host, &policy.rules, &now);
+    let log = kernel_log(host, flags)?;
     let sights = sight(&now, &host.capabilities(), &log);
     Ok(Seen { now, past, log, sights })
 }
@@ -140,6 +159,14 @@ async fn look(host: &Host, flags: &CheckFlags) -> (Option<Snapshot>, Snapshot) {
         None => None,
     };
     (before, host.snapshot(ask_verbs()).await)
+}
+
+/// The kernel log: a file that was given, or the machine's own.
+fn kernel_log(_host: &Host, flags: &CheckFlags) -> Result<Reading<KernelLog>, Failure> {
+    match &flags.kernel_log {
+        Some(file) => text_of(file).map(|_| Reading::failed("the kernel log is not read yet")),
+        None => Ok(Reading::Absent),
+    }
 }
 
 /// Of several findings the ones that a job scheduler must know of.

@@ -4,12 +4,20 @@
 //! busy port forbid. Without a coordinator every grant and lease runs out by itself.
 
 mod grant;
+mod journal;
 mod memory;
+mod report;
 mod sessions;
+mod watch;
+
+pub use watch::Watch;
 
 use grant::Mesh;
+use journal::Journal;
 use memory::Memory;
-use rdmascope_link::{FindingBrief, Hello, PROTOCOL_MAX, PROTOCOL_MIN, PauseFlags, ToAgent, ToCoordinator};
+use rdmascope_link::{
+    Fact, FindingBrief, Hello, NodeEvent, PROTOCOL_MAX, PROTOCOL_MIN, PauseFlags, ToAgent, ToCoordinator,
+};
 use rdmascope_model::{Cause, EndpointInfo, EndpointName, Exclusion, LeaseId, Mono, Now, ProbePlan};
 use rdmascope_probe::TransportEvent;
 use sessions::Sessions;
@@ -47,9 +55,13 @@ pub enum Event {
     Inventory {
         /// All endpoints, usable or not.
         endpoints: Vec<EndpointInfo>,
-        /// What the checks found, apart from what is fine.
+        /// What the checks found, apart from what is fine, the worst first.
         findings: Vec<FindingBrief>,
     },
+    /// Settings and versions were read again.
+    Facts(Vec<Fact>),
+    /// This happened on the node; the numbers are given here.
+    Happened(Vec<NodeEvent>),
     /// The endpoints whose port is known to be idle; all others count as busy.
     Idle(BTreeSet<EndpointName>),
     /// The local pause file appeared or went.
@@ -86,6 +98,7 @@ enum Uplink {
         until: Mono,
     },
     Up {
+        protocol: u32,
         heartbeat: Duration,
         next_heartbeat: Mono,
         unanswered: u32,
@@ -101,6 +114,11 @@ pub struct Agent {
     epoch: u64,
     endpoints: BTreeMap<EndpointName, EndpointInfo>,
     findings: Vec<FindingBrief>,
+    inventory_sent: Mono,
+    /// Words of findings have changed since the last inventory.
+    words_unsent: bool,
+    facts: Vec<Fact>,
+    journal: Journal,
     idle: BTreeSet<EndpointName>,
     local_pause: PauseFlags,
     operator_pause: PauseFlags,
@@ -120,6 +138,10 @@ impl Agent {
             epoch: 0,
             endpoints: BTreeMap::new(),
             findings: Vec::new(),
+            inventory_sent: Mono(0),
+            words_unsent: false,
+            facts: Vec::new(),
+            journal: Journal::default(),
             idle: BTreeSet::new(),
             local_pause: PauseFlags::default(),
             operator_pause: PauseFlags::default(),
@@ -164,6 +186,12 @@ impl Agent {
         self.sessions.len()
     }
 
+    /// Events that were thrown away because the coordinator was away for too long.
+    #[must_use]
+    pub fn events_dropped(&self) -> u64 {
+        self.journal.dropped()
+    }
+
     /// Takes one event.
     pub fn handle(&mut self, event: Event, now: Now) {
         match event {
@@ -171,6 +199,11 @@ impl Agent {
             Event::Disconnected => self.uplink = Uplink::Down,
             Event::Frame(frame) => self.frame(frame, now),
             Event::Inventory { endpoints, findings } => self.inventory(endpoints, findings, now),
+            Event::Facts(facts) => self.facts(facts),
+            Event::Happened(events) => {
+                self.journal.add(events);
+                self.send_events();
+            }
             Event::Idle(idle) => self.idle = idle,
             Event::LocalPause(flags) => {
                 self.local_pause = flags;
@@ -205,7 +238,9 @@ impl Agent {
 
     fn frame(&mut self, frame: ToAgent, now: Now) {
         match frame {
-            ToAgent::Welcome { epoch, heartbeat, .. } => self.welcome(epoch, heartbeat, now),
+            ToAgent::Welcome { protocol, epoch, heartbeat } => {
+                self.welcome(protocol, epoch, heartbeat, now);
+            }
             ToAgent::Refused { message } => {
                 self.outbox
                     .push_back(Action::Disconnect(format!("the coordinator refused this agent: {message}")));
@@ -230,6 +265,7 @@ impl Agent {
                 self.sessions.relayed(lease, payload, now, &mut self.outbox);
             }
             ToAgent::LeaseEnd { lease } => self.sessions.end(lease, &mut self.outbox),
+            ToAgent::EventsSeen { number } => self.journal.seen(number),
             ToAgent::Pause(flags) => {
                 self.operator_pause = flags;
                 self.pause_changed(now);
@@ -237,7 +273,7 @@ impl Agent {
         }
     }
 
-    fn welcome(&mut self, epoch: u64, heartbeat: Duration, now: Now) {
+    fn welcome(&mut self, protocol: u32, epoch: u64, heartbeat: Duration, now: Now) {
         if epoch < self.epoch {
             let why = format!(
                 "the coordinator's epoch {epoch} is older than {}: a second coordinator runs",
@@ -253,39 +289,18 @@ impl Agent {
             self.mesh.forget_grant();
             self.epoch = epoch;
         }
-        self.uplink = Uplink::Up { heartbeat, next_heartbeat: now.mono.after(heartbeat), unanswered: 0 };
+        let next_heartbeat = now.mono.after(heartbeat);
+        self.uplink = Uplink::Up { protocol, heartbeat, next_heartbeat, unanswered: 0 };
         self.send(ToCoordinator::Heartbeat(self.local_pause));
-        self.send_inventory();
+        self.journal.rewind();
+        self.send_events();
+        self.send_inventory(now);
+        self.send_facts();
         if restarted {
             for results in self.memory.all() {
                 self.send(ToCoordinator::Results(results));
             }
         }
-    }
-
-    fn inventory(&mut self, endpoints: Vec<EndpointInfo>, findings: Vec<FindingBrief>, now: Now) {
-        let endpoints: BTreeMap<_, _> = endpoints.into_iter().map(|e| (e.name.clone(), e)).collect();
-        if endpoints == self.endpoints && findings == self.findings {
-            return;
-        }
-        self.endpoints = endpoints;
-        self.findings = findings;
-        // First the news, so that the coordinator knows why probes end.
-        if self.is_connected() {
-            self.send_inventory();
-        }
-        let endpoints = &self.endpoints;
-        let trouble = |name: &EndpointName| match endpoints.get(name) {
-            None => Some((Cause::DeviceGone, "the device was removed during the probe".to_owned())),
-            Some(info) => info.unusable.map(|cause| (cause, info.unusable_detail.clone())),
-        };
-        self.sessions.stop_broken(trouble, now, &mut self.outbox);
-    }
-
-    fn send_inventory(&mut self) {
-        let endpoints = self.endpoints.values().cloned().collect();
-        let findings = self.findings.clone();
-        self.send(ToCoordinator::Inventory { endpoints, findings });
     }
 
     fn pause_changed(&mut self, now: Now) {
@@ -342,12 +357,12 @@ impl Agent {
                 let seconds = WELCOME_WITHIN.as_secs();
                 self.hang_up(format!("the coordinator did not answer the hello within {seconds} s"));
             }
-            Uplink::Up { heartbeat, next_heartbeat, unanswered } if now.mono >= next_heartbeat => {
+            Uplink::Up { protocol, heartbeat, next_heartbeat, unanswered } if now.mono >= next_heartbeat => {
                 if unanswered >= HEARTBEATS_UNANSWERED_MAX {
                     return self.hang_up(format!("no answer to {unanswered} heartbeats"));
                 }
                 let next_heartbeat = now.mono.after(heartbeat);
-                self.uplink = Uplink::Up { heartbeat, next_heartbeat, unanswered: unanswered + 1 };
+                self.uplink = Uplink::Up { protocol, heartbeat, next_heartbeat, unanswered: unanswered + 1 };
                 self.send(ToCoordinator::Heartbeat(self.local_pause));
             }
             Uplink::Down | Uplink::Greeting { .. } | Uplink::Up { .. } => {}

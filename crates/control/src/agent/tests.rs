@@ -1,7 +1,7 @@
 //! What an agent must and must not do, whoever its coordinator is.
 
 use super::*;
-use rdmascope_link::{ProbeResult, RelayPayload};
+use rdmascope_link::{EventKind, ProbeResult, RelayPayload};
 use rdmascope_model::{
     CounterDelta, Fabric, Failure, LatencySpec, LatencyStats, Metric, Outcome, ProbeSpec, Role, Step,
     Urgency, Wall,
@@ -48,7 +48,11 @@ fn lease(epoch: u64, plan: ProbePlan) -> Event {
 }
 
 fn welcome(epoch: u64) -> Event {
-    Event::Frame(ToAgent::Welcome { protocol: 1, epoch, heartbeat: Duration::from_secs(5) })
+    welcome_of(PROTOCOL_MAX, epoch)
+}
+
+fn welcome_of(protocol: u32, epoch: u64) -> Event {
+    Event::Frame(ToAgent::Welcome { protocol, epoch, heartbeat: Duration::from_secs(5) })
 }
 
 fn drain(agent: &mut Agent) -> Vec<Action> {
@@ -286,4 +290,113 @@ fn a_silent_coordinator_is_left_after_three_heartbeats() {
         }
     }
     assert_eq!(sent, 3);
+}
+
+fn happened(count: usize) -> Event {
+    let event = NodeEvent {
+        number: 0,
+        at: Wall(1),
+        kind: EventKind::StateChange,
+        subject: "d/1".to_owned(),
+        id: "state".to_owned(),
+        before: "ACTIVE".to_owned(),
+        after: "DOWN".to_owned(),
+        text: String::new(),
+    };
+    Event::Happened(vec![event; count])
+}
+
+fn numbers(actions: &[Action]) -> Vec<u64> {
+    let events = actions.iter().filter_map(|action| match action {
+        Action::Send(ToCoordinator::Events(events)) => Some(events),
+        _ => None,
+    });
+    events.flatten().map(|event| event.number).collect()
+}
+
+#[test]
+fn events_are_sent_again_until_the_coordinator_has_them_for_good() {
+    let mut agent = ready();
+    agent.handle(happened(3), at(1));
+    assert_eq!(numbers(&drain(&mut agent)), [1, 2, 3], "at once");
+    agent.handle(happened(1), at(2));
+    assert_eq!(numbers(&drain(&mut agent)), [4], "once on one connection");
+    agent.handle(Event::Frame(ToAgent::EventsSeen { number: 2 }), at(3));
+    agent.handle(Event::Disconnected, at(4));
+    agent.handle(happened(1), at(5));
+    assert_eq!(drain(&mut agent), []);
+    agent.handle(Event::Connected, at(6));
+    drain(&mut agent);
+    agent.handle(welcome(7), at(7));
+    assert_eq!(numbers(&drain(&mut agent)), [3, 4, 5]);
+}
+
+#[test]
+fn events_that_find_no_room_are_counted_and_leave_a_gap() {
+    let mut agent = ready();
+    agent.handle(Event::Disconnected, at(1));
+    agent.handle(happened(1_003), at(2));
+    assert_eq!(agent.events_dropped(), 3);
+    agent.handle(Event::Connected, at(3));
+    drain(&mut agent);
+    agent.handle(welcome(7), at(4));
+    assert_eq!(numbers(&drain(&mut agent)), (4..=1_003).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_coordinator_of_version_1_gets_no_frame_that_it_cannot_read() {
+    let mut agent = ready();
+    let fact = Fact { subject: "d/1".to_owned(), key: "rate".to_owned(), value: "1".to_owned() };
+    agent.handle(Event::Disconnected, at(1));
+    agent.handle(Event::Connected, at(1));
+    agent.handle(welcome_of(1, 7), at(1));
+    agent.handle(happened(1), at(2));
+    agent.handle(Event::Facts(vec![fact.clone()]), at(2));
+    let newer = |actions: Vec<Action>| {
+        let is_newer = |action: &&Action| {
+            matches!(action, Action::Send(ToCoordinator::Events(_) | ToCoordinator::Facts(_)))
+        };
+        actions.iter().filter(is_newer).count()
+    };
+    assert_eq!(newer(drain(&mut agent)), 0);
+    // The coordinator is updated: now it gets both.
+    agent.handle(Event::Disconnected, at(3));
+    agent.handle(Event::Connected, at(3));
+    agent.handle(welcome_of(2, 7), at(3));
+    assert_eq!(newer(drain(&mut agent)), 2);
+    agent.handle(Event::Facts(vec![fact]), at(4));
+    assert_eq!(newer(drain(&mut agent)), 0, "nothing has changed");
+}
+
+#[test]
+fn words_that_change_do_not_send_the_inventory_again_at_once() {
+    let mut agent = ready();
+    let finding = |status, summary: &str| FindingBrief {
+        id: "congestion".to_owned(),
+        status,
+        subject: "netdev eth0".to_owned(),
+        summary: summary.to_owned(),
+        cause: String::new(),
+        next_step: String::new(),
+        evidence: Vec::new(),
+        settling: false,
+        since: Wall(1),
+        latched: false,
+    };
+    let mut sent = |ms, finding: FindingBrief| {
+        let inventory = Event::Inventory { endpoints: vec![endpoint(None)], findings: vec![finding] };
+        agent.handle(inventory, at(ms));
+        drain(&mut agent).into_iter().find_map(|action| match action {
+            Action::Send(ToCoordinator::Inventory { findings, .. }) => Some(findings[0].summary.clone()),
+            _ => None,
+        })
+    };
+    use rdmascope_model::Status::{Fail, Warn};
+    assert_eq!(sent(1_000, finding(Warn, "6 %")).as_deref(), Some("6 %"), "new");
+    assert_eq!(sent(11_000, finding(Warn, "7 %")), None);
+    assert_eq!(sent(21_000, finding(Warn, "7 %")), None);
+    assert_eq!(sent(31_000, finding(Fail, "21 %")).as_deref(), Some("21 %"), "worse: at once");
+    assert_eq!(sent(41_000, finding(Fail, "22 %")), None);
+    assert_eq!(sent(92_000, finding(Fail, "22 %")).as_deref(), Some("22 %"), "the last words, in the end");
+    assert_eq!(sent(200_000, finding(Fail, "22 %")), None);
 }

@@ -14,13 +14,18 @@ pub enum CommandError {
     UnknownEndpoint(String),
     /// No such node; the text names what exists.
     UnknownNode(String),
+    /// No such thing of another kind; the text names what exists.
+    Unknown(String),
     /// Not now; the text says why.
     Conflict(String),
 }
 
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::UnknownEndpoint(text) | Self::UnknownNode(text) | Self::Conflict(text)) = self;
+        let (Self::UnknownEndpoint(text)
+        | Self::UnknownNode(text)
+        | Self::Unknown(text)
+        | Self::Conflict(text)) = self;
         f.write_str(text)
     }
 }
@@ -95,9 +100,7 @@ impl Coordinator {
         now: Now,
     ) -> Result<(), CommandError> {
         if let Some(unknown) = nodes.unwrap_or_default().iter().find(|n| self.members.agent(n).is_none()) {
-            let known: Vec<_> = self.members.agents().map(|(name, _)| name).take(20).collect();
-            let text = format!("no node '{unknown}'; there are: {}", known.join(", "));
-            return Err(CommandError::UnknownNode(text));
+            return Err(self.unknown_node(unknown));
         }
         match nodes {
             None => change(&mut self.paused),

@@ -62,8 +62,10 @@ impl Coordinator {
     pub(super) fn run(&mut self, now: Now) {
         for connection in self.members.take_silent(now.mono) {
             self.outbox.push_back(Action::Close(connection, "silent for three heartbeats".to_owned()));
-            self.closed(connection);
+            self.closed(connection, now);
         }
+        self.expire(now);
+        self.compare(now);
         let rate = if self.paused.all { 0 } else { self.settings.pings_per_second };
         let settled = self.mesh.settled(&self.members);
         self.mesh.run(&self.members, &self.matrix, rate, self.epoch, now.mono, &mut self.outbox);

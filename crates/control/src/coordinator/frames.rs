@@ -1,7 +1,7 @@
 //! What agents say, and what the coordinator makes of it; nothing in a frame is believed beyond its sender's own node.
 
 use super::lease::place;
-use super::{Action, ConnectionId, Coordinator, Refusal, settings};
+use super::{Action, ConnectionId, Coordinator, Refusal, RowKind, settings};
 use rdmascope_link::{Hello, ProbeResult, RelayPayload, ToAgent, ToCoordinator, negotiate};
 use rdmascope_localise::{EndpointIndex, Measured};
 use rdmascope_model::{Failure, LeaseId, Now, Outcome, Step};
@@ -28,15 +28,24 @@ impl Coordinator {
                 }
                 self.outbox.push_back(Action::Send(connection, ToAgent::HeartbeatReply));
             }
-            ToCoordinator::Inventory { endpoints, findings } => {
+            ToCoordinator::Inventory { endpoints, findings, findings_left_out } => {
                 self.changed = true;
-                let taken = self.members.inventory(&node, endpoints, findings, &mut self.matrix, now);
+                let taken = self.members.inventory(
+                    &node,
+                    endpoints,
+                    (findings, findings_left_out),
+                    &mut self.matrix,
+                    now,
+                );
                 if let Err(why) = taken {
                     self.refuse(connection, Refusal::Conduct, why);
-                    self.closed(connection);
+                    self.closed(connection, now);
                 }
+                self.findings_changed(&node);
             }
             ToCoordinator::Relay { lease, payload } => self.relay(connection, lease, payload, now),
+            ToCoordinator::Facts(facts) => self.facts(&node, facts, now),
+            ToCoordinator::Events(events) => self.events(connection, &node, events, now),
             ToCoordinator::Results(results) => {
                 for result in results {
                     self.result(connection, &node, result, now);
@@ -54,7 +63,7 @@ impl Coordinator {
     fn hello(&mut self, connection: ConnectionId, hello: Hello, now: Now) {
         if self.members.node(connection).is_some() {
             self.refuse(connection, Refusal::Conduct, "a second hello on the same connection".to_owned());
-            return self.closed(connection);
+            return self.closed(connection, now);
         }
         let protocol = match negotiate(hello.protocol_min, hello.protocol_max) {
             Ok(protocol) => protocol,
@@ -69,11 +78,16 @@ impl Coordinator {
         self.outbox.push_back(Action::Send(connection, welcome));
         let flags = self.ordered_pause(&node);
         self.outbox.push_back(Action::Send(connection, ToAgent::Pause(flags)));
+        let text = format!("the agent of {node} is connected");
+        self.note(&node, RowKind::Connected, "", "", text, now);
+        self.health.look_again(now.mono);
         self.matrix.touch();
     }
 
-    pub(super) fn closed(&mut self, connection: ConnectionId) {
-        if self.members.leave(connection).is_some() {
+    pub(super) fn closed(&mut self, connection: ConnectionId, now: Now) {
+        if let Some(node) = self.members.leave(connection) {
+            self.note(&node, RowKind::Lost, "", "", format!("the connection of {node}'s agent ended"), now);
+            self.health.look_again(now.mono);
             self.changed = true;
             self.lose_leases(connection);
             self.matrix.touch();

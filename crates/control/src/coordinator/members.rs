@@ -14,6 +14,8 @@ pub struct Member {
     pub connection: Option<ConnectionId>,
     /// Boot id of its machine.
     pub machine: String,
+    /// Differs between two runs of the agent.
+    pub instance: u64,
     /// Its program version.
     pub version: String,
     /// When it was last heard, for people.
@@ -24,6 +26,8 @@ pub struct Member {
     pub operator_pause: PauseFlags,
     /// Its checks' findings, apart from what is fine.
     pub findings: Vec<FindingBrief>,
+    /// Findings for which its frame had no room.
+    pub findings_left_out: u32,
     last_heard: Mono,
 }
 
@@ -130,11 +134,13 @@ impl Members {
         let member = Member {
             connection: Some(connection),
             machine: hello.machine,
+            instance: hello.instance,
             version: hello.agent_version,
             last_seen: now.wall,
             local_pause: PauseFlags::default(),
             operator_pause,
             findings,
+            findings_left_out: 0,
             last_heard: now.mono,
         };
         let before = self.agents.insert(hello.node.clone(), member).and_then(|m| m.connection);
@@ -153,6 +159,12 @@ impl Members {
         }
         self.changed();
         Some(node)
+    }
+
+    /// Forgets a node that is not connected. Its endpoints stay as gone: the matrix's numbers are never given to others.
+    pub(super) fn forget(&mut self, node: &str) {
+        self.agents.remove(node);
+        self.changed();
     }
 
     /// An agent said something.
@@ -188,7 +200,7 @@ impl Members {
         &mut self,
         node: &str,
         endpoints: Vec<EndpointInfo>,
-        findings: Vec<FindingBrief>,
+        (findings, left_out): (Vec<FindingBrief>, u32),
         matrix: &mut Matrix,
         now: Now,
     ) -> Result<(), String> {
@@ -225,6 +237,7 @@ impl Members {
         }
         if let Some(member) = self.agents.get_mut(node) {
             member.findings = findings;
+            member.findings_left_out = left_out;
         }
         matrix.touch();
         // Findings and figures of an endpoint change all the time; who can be probed does not.

@@ -2,7 +2,10 @@
 
 mod commands;
 mod dispatch;
+mod drift;
 mod frames;
+mod health;
+mod history;
 mod keep;
 mod lease;
 mod members;
@@ -12,6 +15,9 @@ mod settings;
 mod work;
 
 pub use commands::CommandError;
+pub use drift::Drift;
+pub use health::{Acknowledgement, EventRow, FindingKey, Health, MAINTENANCE_MAX, Maintenance, RowKind};
+pub use history::as_finding;
 pub use members::{Endpoint, Member, Members};
 pub use settings::Settings;
 pub use work::{ProbeRun, ProbeStep, Sweep};
@@ -52,6 +58,11 @@ pub enum Action {
     Probed(Probed),
     /// An agent was refused: nothing to do but to count it.
     Refused(Refusal),
+    /// Write these events down; then, where one is given, tell the connection that they are safe up to this number of the agent
+    /// ([`Coordinator::kept`]).
+    Keep(Vec<EventRow>, Option<(ConnectionId, u64)>),
+    /// Write the acknowledgements and maintenances down.
+    KeepNotes,
 }
 
 /// Why an agent was refused; a wrong token is the shell's affair.
@@ -87,6 +98,7 @@ pub struct Coordinator {
     leases: BTreeMap<LeaseId, Lease>,
     machines: Machines,
     mesh: MeshGrants,
+    health: Health,
     paused: PauseFlags,
     /// Leases given so far: the number of the last one.
     leases_given: u64,
@@ -110,6 +122,7 @@ impl Coordinator {
             leases: BTreeMap::new(),
             machines: Machines::default(),
             mesh: MeshGrants::default(),
+            health: Health::default(),
             paused: PauseFlags::default(),
             leases_given: 0,
             background_wakeup: None,
@@ -127,7 +140,9 @@ impl Coordinator {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Mono> {
         let leases = self.leases.values().map(|lease| lease.judge_at).min();
-        let waits = [leases, self.members.next_silent(), self.mesh.next_deadline(), self.background_wakeup];
+        let health = self.health.next_comparison();
+        let waits =
+            [leases, self.members.next_silent(), self.mesh.next_deadline(), self.background_wakeup, health];
         waits.into_iter().flatten().min()
     }
 
@@ -135,7 +150,7 @@ impl Coordinator {
     pub fn handle(&mut self, event: Event, now: Now) {
         match event {
             Event::Frame(connection, frame) => self.frame(connection, frame, now),
-            Event::Closed(connection) => self.closed(connection),
+            Event::Closed(connection) => self.closed(connection, now),
             Event::Tick => {}
         }
         self.run(now);

@@ -109,7 +109,7 @@ impl Bench {
     }
 
     fn inventory(&mut self, connection: u64, endpoints: Vec<EndpointInfo>) {
-        self.frame(connection, ToCoordinator::Inventory { endpoints, findings: Vec::new() });
+        self.frame(connection, ToCoordinator::inventory(endpoints, Vec::new()));
     }
 
     /// Nodes `n0`, `n1`, .. with one endpoint `nI/d/1` each, on connections 0, 1, ..
@@ -203,7 +203,9 @@ fn refusals(actions: &[Action], connection: u64) -> Vec<String> {
 fn closes(actions: &[Action]) -> Vec<u64> {
     let closed = actions.iter().filter_map(|action| match action {
         Action::Close(connection, _) => Some(connection.0),
-        Action::Send(..) | Action::Probed(_) | Action::Refused(_) => None,
+        Action::Send(..) | Action::Probed(_) | Action::Refused(_) | Action::Keep(..) | Action::KeepNotes => {
+            None
+        }
     });
     closed.collect()
 }

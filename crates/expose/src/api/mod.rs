@@ -4,10 +4,12 @@
 
 mod check;
 mod cluster;
+mod health;
 mod matrix;
 mod openapi;
 mod pair;
 mod problem;
+mod routes;
 mod run;
 
 pub use check::{BlindSpot, CheckReport, FindingView, Severity};
@@ -15,13 +17,18 @@ pub use cluster::{
     EndpointList, EndpointView, HealthView, NodeList, NodePause, NodeView, PauseLevel, PauseRequest,
     PauseView, ReadyView, StatusView, UnusableView,
 };
+pub use health::{
+    AcknowledgeAnswer, AcknowledgeRequest, AcknowledgementView, EventList, EventView, FactView, FindingList,
+    MaintenanceList, MaintenanceRequest, MaintenanceView, NodeDetail, NodeFinding, RemoveRequest,
+};
 pub use matrix::{
     DecodeError, DecodedMatrix, Matrix, MatrixCause, MatrixCell, MatrixHead, MatrixView, STATE_SELF,
     decode_bin,
 };
-pub use openapi::{Method, ROUTES, Route, openapi};
+pub use openapi::openapi;
 pub use pair::{BandwidthFigures, CellState, CellView, FailureView, LatencyFigures, PairView};
 pub use problem::Problem;
+pub use routes::{Method, ROUTES, Route};
 pub use run::{
     MetricChoice, ProbeRequest, ProbeState, ProbeStep, ProbeView, SweepKind, SweepList, SweepPlan,
     SweepRequest, SweepState, SweepView,

@@ -1,16 +1,18 @@
 //! `/metrics` of an agent: its own ports and checks, from what was read last.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rdmascope_model::{
-    Device, Finding, GidType, LinkLayer, PhysState, Port, PortState, Reading, Snapshot, Status,
+    Device, Finding, GidType, KernelLog, LinkLayer, PhysState, Port, PortState, Reading, Snapshot, Status,
 };
 
 use super::Family;
 use super::catalogue::{
-    BUILD_INFO, CHECK_STATUS, CHECKS_LAST_RUN, COLLECTOR_SUCCESS, PAUSED, PORT_CARRIER_CHANGES, PORT_GIDS,
-    PORT_INFO, PORT_MTU, PORT_PHYSICAL_STATE, PORT_RATE, PORT_RETRANSMITS, PORT_STATE, PORT_UP,
-    UPLINK_CONNECTED,
+    BUILD_INFO, CHECK_STATUS, CHECKS_LAST_RUN, COLLECTOR_DURATION, COLLECTOR_SUCCESS, FINDING,
+    FINDINGS_LEFT_OUT, KERNEL_LOG_LINES, KERNEL_LOG_LOST, PAUSED, PORT_CARRIER_CHANGES, PORT_GIDS, PORT_INFO,
+    PORT_MTU, PORT_PHYSICAL_STATE, PORT_RATE, PORT_RETRANSMITS, PORT_STATE, PORT_UP, UPLINK_CONNECTED,
 };
 use super::counters::COUNTERS;
 use super::text::{Samples, Text};
@@ -18,6 +20,8 @@ use crate::api::PauseLevel;
 
 const BITS_PER_BYTE: f64 = 8.0;
 const UNKNOWN: &str = "unknown";
+/// Findings with a sample of their own: enough for every port of a large node, and a bound for a node where everything is wrong.
+const FINDINGS_MAX: usize = 200;
 
 /// What an agent tells about itself.
 #[derive(Clone, Copy)]
@@ -28,6 +32,10 @@ pub struct AgentInput<'a> {
     pub snapshot: Option<&'a Snapshot>,
     /// What was found in it.
     pub findings: &'a [Finding],
+    /// What was seen of the kernel log; `None` where nobody follows it.
+    pub kernel_log: Option<&'a KernelLog>,
+    /// How long the last reading of each part of the machine took.
+    pub took: &'a BTreeMap<&'static str, Duration>,
     /// Sum of a port's counters that mean "sent again", each event once.
     pub retransmits: fn(&BTreeMap<String, Reading<u64>>) -> Reading<u64>,
     /// What is paused on this node, by whichever way.
@@ -236,6 +244,15 @@ fn about_checks(text: &mut Text, input: &AgentInput<'_>) {
             }
         }
     });
+    findings(text, input.findings);
+    if let Some(log) = input.kernel_log {
+        kernel_log(text, log);
+    }
+    text.family(&COLLECTOR_DURATION, |out| {
+        for (part, took) in input.took {
+            out.add(&[part], took.as_secs_f64());
+        }
+    });
     if let Some(snapshot) = input.snapshot {
         text.single(&CHECKS_LAST_RUN, snapshot.taken_at.0 as f64 / 1e3);
     }
@@ -245,6 +262,36 @@ fn about_checks(text: &mut Text, input: &AgentInput<'_>) {
         }
     });
     text.single(&UPLINK_CONNECTED, u8::from(input.uplink_connected));
+}
+
+fn findings(text: &mut Text, findings: &[Finding]) {
+    // One sample for a check and a subject: two of one check about one subject would be the same series.
+    let mut bad: BTreeMap<(&str, &str), Status> = BTreeMap::new();
+    for finding in findings.iter().filter(|finding| finding.status != Status::Ok) {
+        let status = bad.entry((&finding.id, &finding.subject)).or_insert(finding.status);
+        *status = finding.status.max(*status);
+    }
+    let mut bad: Vec<_> = bad.into_iter().collect();
+    bad.sort_by_key(|(_, status)| Reverse(*status));
+    text.family(&FINDING, |out| {
+        for ((check, subject), status) in bad.iter().take(FINDINGS_MAX) {
+            out.add(&[check, subject, status.as_str()], 1);
+        }
+    });
+    text.single(&FINDINGS_LEFT_OUT, bad.len().saturating_sub(FINDINGS_MAX));
+}
+
+fn kernel_log(text: &mut Text, log: &KernelLog) {
+    let mut lines: BTreeMap<&str, u64> = BTreeMap::new();
+    for hit in &log.hits {
+        *lines.entry(&hit.rule).or_default() += hit.count;
+    }
+    text.family(&KERNEL_LOG_LINES, |out| {
+        for (rule, count) in lines {
+            out.add(&[rule], count);
+        }
+    });
+    text.single(&KERNEL_LOG_LOST, log.lost);
 }
 
 /// What could be looked at. A thing that this machine does not have counts as looked at.

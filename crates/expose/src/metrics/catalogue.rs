@@ -139,6 +139,16 @@ catalogue! {
         "Carrier changes of the network device underneath the port.");
     CHECK_STATUS = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_check_status", &["check", "status"],
         "Worst result of a check over all that it looked at: 1 for the current status, 0 for the others.");
+    FINDING = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_finding", &["check", "subject", "status"],
+        "1 for each finding above ok, the worst first, at most 200; what settles is shown as it counts now. A finding that is fine has no sample.");
+    FINDINGS_LEFT_OUT = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_findings_left_out", &[],
+        "Findings above ok that have no sample because there are more than 200.");
+    KERNEL_LOG_LINES = family(CHECKS, Scrape::Agent, Kind::Counter, "rdmascope_kernel_log_lines_total", &["rule"],
+        "Lines of the kernel log that a rule knows, also those from before the agent's start; a rule without a line has no sample.");
+    KERNEL_LOG_LOST = family(CHECKS, Scrape::Agent, Kind::Counter, "rdmascope_kernel_log_lost_total", &[],
+        "Records that the kernel dropped before they could be read; absent where the kernel log is not followed.");
+    COLLECTOR_DURATION = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_collector_duration_seconds", &["collector"],
+        "How long the last reading took: state (every second), counters, statistics, event (after a change), slow (everything); and the last run of the checks.");
     CHECKS_LAST_RUN = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_checks_last_run_timestamp_seconds", &[],
         "When the machine was read last.");
     COLLECTOR_SUCCESS = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_collector_success", &["collector"],
@@ -197,6 +207,10 @@ catalogue! {
         "Times that the connection to the coordinator was lost and made again.");
     AGENT_DROPPED = family(SELF, Scrape::Agent, Kind::Counter, "rdmascope_agent_results_dropped_total", &[],
         "Results thrown away because the queue to the coordinator was full.");
+    EVENTS_DROPPED = family(SELF, Scrape::Agent, Kind::Counter, "rdmascope_events_dropped_total", &[],
+        "Events of this node thrown away because no coordinator took them for too long.");
+    KERNEL_READS = family(SELF, Scrape::Agent, Kind::Counter, "rdmascope_agent_kernel_reads_total", &["tier"],
+        "Files, folders and links that the agent opened to read the machine, and its netlink questions, by the part that was read (see rdmascope_collector_duration_seconds).");
     AGENTS_REFUSED = family(SELF, Scrape::Coordinator, Kind::Counter, "rdmascope_agents_refused_total", &["reason"],
         "Connections of agents that were refused: wrong token, unsupported version, or frames out of order or about another node (conduct).");
     FRAMES_MALFORMED = family(SELF, Scrape::Coordinator, Kind::Counter, "rdmascope_frames_malformed_total", &[],

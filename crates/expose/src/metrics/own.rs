@@ -8,8 +8,8 @@ use rdmascope_model::{Cause, Metric};
 
 use super::Family;
 use super::catalogue::{
-    AGENT_DROPPED, AGENT_PROBES, AGENT_RECONNECTS, AGENTS_REFUSED, FRAMES_MALFORMED, PROBE_BANDWIDTH_RATIO,
-    PROBE_FAILURES, PROBE_LATENCY, PROBES,
+    AGENT_DROPPED, AGENT_PROBES, AGENT_RECONNECTS, AGENTS_REFUSED, EVENTS_DROPPED, FRAMES_MALFORMED,
+    KERNEL_READS, PROBE_BANDWIDTH_RATIO, PROBE_FAILURES, PROBE_LATENCY, PROBES,
 };
 
 /// About √2 apart from 1 µs to 1 ms, then coarse. No whole number among them: Prometheus 3 would rename the bucket of one.
@@ -20,6 +20,9 @@ const LATENCY_BUCKETS: &[f64] = &[
 
 /// Shares of the signalling rate; 0.98 is the goodput ceiling at an RDMA MTU of 4096, 0.92 that at 1024.
 const RATIO_BUCKETS: &[f64] = &[0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.92, 0.95, 0.97, 0.98, 0.99];
+
+/// Parts of the machine that are read together.
+const TIERS: [&str; 5] = ["state", "counters", "statistics", "event", "slow"];
 
 const REFUSALS: [&str; 3] = ["token", "version", "conduct"];
 
@@ -83,6 +86,9 @@ pub struct AgentOwn {
     pub reconnects: IntCounter,
     /// A result was thrown away because a queue was full.
     pub results_dropped: IntCounter,
+    /// An event was thrown away because the coordinator was away for too long.
+    pub events_dropped: IntCounter,
+    kernel_reads: IntCounterVec,
 }
 
 impl AgentOwn {
@@ -91,11 +97,22 @@ impl AgentOwn {
     /// # Errors
     /// When the registry holds one of the names already.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
-        Ok(Self {
+        let own = Self {
             probes: probe_counters(registry, &AGENT_PROBES)?,
             reconnects: counter(registry, &AGENT_RECONNECTS)?,
             results_dropped: counter(registry, &AGENT_DROPPED)?,
-        })
+            events_dropped: counter(registry, &EVENTS_DROPPED)?,
+            kernel_reads: counters(registry, &KERNEL_READS)?,
+        };
+        for tier in TIERS {
+            own.kernel_reads.with_label_values(&[tier]);
+        }
+        Ok(own)
+    }
+
+    /// The kernel was asked so often for one part of the machine: `state`, `counters`, `statistics`, `event` or `slow`.
+    pub fn kernel_reads(&self, tier: &str, reads: u64) {
+        self.kernel_reads.with_label_values(&[tier]).inc_by(reads);
     }
 
     /// A probe in which this agent took part is over.

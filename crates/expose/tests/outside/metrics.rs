@@ -6,7 +6,7 @@ use rdmascope_expose::api::CellState;
 use rdmascope_expose::metrics::{Family, Kind, Scrape, agent, families, pairs};
 use rdmascope_model::{EndpointName, GidType, LinkLayer, PortState, Reading, Status};
 
-use crate::samples::{self, agent_input, all_pairs, finding, fresh, names, port, snapshot};
+use crate::samples::{self, agent_input, agent_text, all_pairs, finding, fresh, names, port, snapshot};
 
 /// Every sample as name, labels with braces, value.
 fn sample_lines(text: &str) -> Vec<(&str, &str, &str)> {
@@ -39,7 +39,7 @@ fn base<'a>(name: &'a str, served: &[&Family]) -> &'a str {
 #[test]
 fn every_family_of_the_catalogue_is_served_and_no_other_with_exactly_its_labels() {
     for (text, scrapes) in [
-        (samples::agent_text(), [Scrape::Agent, Scrape::Both]),
+        (agent_text(), [Scrape::Agent, Scrape::Both]),
         (samples::coordinator_text(), [Scrape::Coordinator, Scrape::Both]),
         (samples::pairs_text(), [Scrape::Pairs, Scrape::Pairs]),
     ] {
@@ -70,7 +70,7 @@ fn every_family_of_the_catalogue_is_served_and_no_other_with_exactly_its_labels(
 
 #[test]
 fn values_are_in_base_units() {
-    let text = samples::agent_text();
+    let text = agent_text();
     assert_eq!(
         value(&text, r#"rdmascope_port_rate_bytes_per_second{device="mlx5_0",port="1"}"#),
         Some("12500000000")
@@ -147,6 +147,30 @@ fn a_check_shows_the_worst_of_all_that_it_looked_at() {
     assert_eq!(value(&text, &status("port-state", "fail")), Some("1"));
     assert_eq!(value(&text, &status("port-state", "ok")), Some("0"));
     assert_eq!(value(&text, &status("mtu", "warn")), Some("1"));
+}
+
+#[test]
+fn each_finding_above_ok_has_a_sample_and_their_number_is_bounded() {
+    let text = agent_text();
+    let of = |name: &str| value(&text, name).map(str::to_owned);
+    assert_eq!(
+        of(r#"rdmascope_finding{check="netdev-mtu",subject="mlx5_0/1",status="warn"}"#).as_deref(),
+        Some("1")
+    );
+    assert!(!text.contains(r#"rdmascope_finding{check="port-state""#));
+    assert_eq!(of(r#"rdmascope_kernel_log_lines_total{rule="mlx5-health"}"#).as_deref(), Some("5"));
+    assert_eq!(of("rdmascope_kernel_log_lost_total").as_deref(), Some("4"));
+    assert_eq!(of(r#"rdmascope_collector_duration_seconds{collector="state"}"#).as_deref(), Some("0.0015"));
+    assert_eq!(of("rdmascope_findings_left_out").as_deref(), Some("0"));
+
+    let mut many: Vec<_> = (0..300)
+        .map(|i| rdmascope_model::Finding { subject: format!("p{i}"), ..finding("mtu", Status::Warn) })
+        .collect();
+    many[299].status = Status::Fail;
+    let text = agent(&agent_input(None, &many));
+    assert_eq!(text.matches("rdmascope_finding{").count(), 200);
+    assert_eq!(value(&text, r#"rdmascope_finding{check="mtu",subject="p299",status="fail"}"#), Some("1"));
+    assert_eq!(value(&text, "rdmascope_findings_left_out"), Some("100"));
 }
 
 #[test]

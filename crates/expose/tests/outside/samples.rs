@@ -9,8 +9,8 @@ use rdmascope_expose::metrics::{
     ProbeOutcome, QueueInput, SweepInput, agent, coordinator, encode, pairs,
 };
 use rdmascope_model::{
-    Cause, Device, EndpointName, Finding, GidEntry, GidType, LinkLayer, Metric, Netdev, PhysState, Port,
-    PortState, Reading, Routing, Snapshot, Status, System, Wall,
+    Cause, Device, EndpointName, Finding, GidEntry, GidType, KernelLog, LinkLayer, LogHit, Metric, Netdev,
+    PhysState, Port, PortState, Reading, Routing, Snapshot, Status, System, Wall,
 };
 
 /// Every counter file that any driver gives.
@@ -128,12 +128,16 @@ pub(crate) fn finding(id: &'static str, status: Status) -> Finding {
     }
 }
 
+static NOTHING_TOOK: BTreeMap<&str, std::time::Duration> = BTreeMap::new();
+
 /// An agent's input over a snapshot and findings.
 pub(crate) fn agent_input<'a>(snapshot: Option<&'a Snapshot>, findings: &'a [Finding]) -> AgentInput<'a> {
     AgentInput {
         version: "1.2.3",
         snapshot,
         findings,
+        kernel_log: None,
+        took: &NOTHING_TOOK,
         retransmits,
         paused: PauseLevel::Bandwidth,
         uplink_connected: true,
@@ -145,8 +149,21 @@ pub(crate) fn agent_text() -> String {
     let snapshot = snapshot(vec![port()]);
     let registry = Registry::new();
     AgentOwn::new(&registry).unwrap().probe(Metric::Latency, ProbeOutcome::Measured);
-    let findings = [finding("port-state", Status::Ok)];
-    agent(&agent_input(Some(&snapshot), &findings)) + &encode(&registry).unwrap()
+    let findings = [finding("port-state", Status::Ok), finding("netdev-mtu", Status::Warn)];
+    let hit = LogHit {
+        rule: "mlx5-health".to_owned(),
+        subject: None,
+        count: 2,
+        first: Reading::Absent,
+        last: Reading::Absent,
+        recent: Vec::new(),
+        line: String::new(),
+    };
+    let log =
+        KernelLog { hits: vec![hit.clone(), LogHit { count: 3, ..hit }], lost: 4, ..KernelLog::default() };
+    let took = BTreeMap::from([("state", std::time::Duration::from_micros(1_500))]);
+    let input = agent_input(Some(&snapshot), &findings);
+    agent(&AgentInput { kernel_log: Some(&log), took: &took, ..input }) + &encode(&registry).unwrap()
 }
 
 /// The matrix of one metric in short.

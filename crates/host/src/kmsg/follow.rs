@@ -60,7 +60,7 @@ impl KernelLogReader {
     pub fn follow(&self, rules: &Rules) -> Result<LogFollower, String> {
         let source = match &self.file {
             Some(path) => Source::File(LogFile::open(path)?),
-            None => match Device::open(&self.device).and_then(AsyncFd::new) {
+            None => match Device::open(&self.device).and_then(watched) {
                 Ok(device) => Source::Device(device),
                 Err(denied) => Source::File(self.plain_file(&denied)?),
             },
@@ -72,6 +72,14 @@ impl KernelLogReader {
             not_before: Instant::now(),
         })
     }
+}
+
+#[expect(
+    deprecated,
+    reason = "the new form is unsafe for types that may give away their descriptor; ours owns it and keeps it"
+)]
+fn watched(device: Device) -> std::io::Result<AsyncFd<Device>> {
+    AsyncFd::new(device)
 }
 
 impl LogFollower {

@@ -12,7 +12,7 @@ use device::{Batch, Device};
 use file::LogFile;
 use rdmascope_checks::log::{Rules, Stamp, Tally, Times, parse};
 use rdmascope_model::{KernelLog, Reading, Snapshot, Wall};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const KMSG: &str = "/dev/kmsg";
 
@@ -25,9 +25,6 @@ const CAPTURED_PROGRAMS: &str = "rdmascope/application-log";
 
 /// Most records of one reading: the largest buffer (`log_buf_len=`) in use is some megabytes, less than 100 bytes a record.
 const RECORDS_MAX: usize = 400_000;
-
-/// Most that is read of a capture's log.
-const CAPTURED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Bytes of a plain file per step.
 const STEP_BYTES: usize = 64 * 1024;
@@ -107,17 +104,18 @@ impl KernelLogReader {
     }
 }
 
+/// Largest kernel log of a capture that is read, bytes: a kernel's whole buffer has a few megabytes at most.
+const CAPTURED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// What a capture has.
 fn captured(host: &Host, mut tally: Tally, times: &Times) -> Reading<KernelLog> {
     let mut read = |name: &str, programs: bool| {
-        let text = match host.tree().owed(name, host.tree().beginning(name, CAPTURED_BYTES_MAX)) {
-            Reading::Value(text) => text,
-            Reading::Absent => String::new(),
-            Reading::Failed(why) => return Err(why),
+        let text = match host.tree().beginning(name, CAPTURED_BYTES_MAX) {
+            Reading::Value(text) => Ok(text.lines().map(str::to_owned).collect::<Vec<_>>()),
+            Reading::Absent => Err(format!("{name} is not part of this capture")),
+            Reading::Failed(why) => Err(why),
         };
-        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        take(&mut tally, &lines, times, programs);
-        Ok(())
+        text.map(|text| take(&mut tally, &text, times, programs))
     };
     let kernel = read(CAPTURED, false);
     let programs = read(CAPTURED_PROGRAMS, true);
@@ -172,6 +170,27 @@ fn take(tally: &mut Tally, lines: &[String], times: &Times, programs: bool) {
 /// The sequence number of a kmsg record, also in a file.
 fn kmsg_sequence(line: &str) -> Option<u64> {
     device::sequence(line).filter(|_| line.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// The files of an operator's folder of rules (`*.yaml`) as (name, text), for [`Rules::with_folder`].
+///
+/// # Errors
+/// Every file, or the folder, that could not be read.
+pub fn rule_files(folder: &Path) -> Result<Vec<(String, String)>, Vec<String>> {
+    let said = |path: &Path, e: std::io::Error| format!("reading {}: {e}", path.display());
+    let entries = std::fs::read_dir(folder).map_err(|e| vec![said(folder, e)])?;
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|kind| kind == "yaml"));
+    paths.sort();
+    let (mut files, mut problems) = (Vec::new(), Vec::new());
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match std::fs::read_to_string(&path) {
+            Ok(text) => files.push((name, text)),
+            Err(e) => problems.push(said(&path, e)),
+        }
+    }
+    if problems.is_empty() { Ok(files) } else { Err(problems) }
 }
 
 /// Both clocks now: kernel records carry the time since boot (`local_clock`), which the monotonic clock is nearest to.

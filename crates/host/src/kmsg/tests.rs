@@ -183,3 +183,17 @@ fn a_plain_file_is_followed_over_its_rotation() {
         assert_eq!((batch.events[0].historic, &*batch.events[0].seen.rule), (false, "mlx5-planned-reset"));
     });
 }
+
+#[test]
+fn a_folder_of_rules_is_read_in_the_order_of_names() {
+    let folder = Folder::new();
+    folder.write("rules/b.yaml", "[]");
+    folder.write("rules/a.yaml", "[]");
+    folder.write("rules/note.txt", "no rule");
+    let files = rule_files(&folder.path().join("rules")).unwrap();
+    assert_eq!(files.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a.yaml", "b.yaml"]);
+    assert_eq!(Rules::with_folder(&files), Ok(Rules::builtin()));
+    folder.unreadable("rules/c.yaml");
+    assert_eq!(rule_files(&folder.path().join("rules")).unwrap_err().len(), 1);
+    assert!(rule_files(&folder.path().join("none")).unwrap_err()[0].contains("No such file"));
+}

@@ -30,6 +30,8 @@ fn the_question_for_dcb_is_the_one_that_dcb_of_iproute2_asks() {
 fn message_types_of_each_subsystem() {
     assert_eq!(Question::Rdma(RdmaQuestion::Devices).message(0), (0x1401, vec![]));
     assert_eq!(Question::Rdma(RdmaQuestion::QueuePairs).message(0), (0x140a, vec![]));
+    assert_eq!(Question::Rdma(RdmaQuestion::Statistics).message(0), (0x1411, vec![]));
+    assert_eq!(Question::Devlink(DevlinkQuestion::HealthReporters).message(30), (30, vec![52, 1, 0, 0]));
     assert_eq!(Question::Ethtool(EthtoolQuestion::LinkState).message(21), (21, vec![6, 1, 0, 0]));
     assert_eq!(Question::Family.message(21), (16, vec![3, 1, 0, 0]));
 }

@@ -40,7 +40,7 @@ impl LinkEvents {
         let groups = [MulticastGroup::Link, MulticastGroup::Ipv4Ifaddr, MulticastGroup::Ipv6Ifaddr];
         let (connection, _, messages) =
             rtnetlink::new_multicast_connection(&groups).map_err(HostError::Netlink)?;
-        Ok(Self { messages: messages.boxed(), _served: Served(tokio::spawn(connection)) })
+        Ok(Self { messages: messages.boxed(), _served: Served::start(connection) })
     }
 
     /// The next change; `None` when the socket is closed for good. May be dropped and called again without loss.

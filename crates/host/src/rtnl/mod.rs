@@ -21,6 +21,12 @@ const DUMP_DEADLINE: Duration = Duration::from_secs(5);
 /// A connection that is served until it is dropped.
 struct Served(JoinHandle<()>);
 
+impl Served {
+    fn start(connection: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(connection))
+    }
+}
+
 impl Drop for Served {
     fn drop(&mut self) {
         self.0.abort();
@@ -50,7 +56,7 @@ pub(crate) async fn dump() -> Reading<BTreeMap<String, Netdev>> {
 fn connect() -> Result<(rtnetlink::Handle, Served), String> {
     let (connection, handle, _) =
         rtnetlink::new_connection().map_err(|e| format!("opening a netlink socket: {e}"))?;
-    Ok((handle, Served(tokio::spawn(connection))))
+    Ok((handle, Served::start(connection)))
 }
 
 async fn links(handle: &rtnetlink::Handle) -> Result<Vec<LinkMessage>, String> {

@@ -169,3 +169,37 @@ fn unresolved(message: &NeighbourMessage, names: &Names) -> Option<Neighbour> {
     })?;
     Some(Neighbour { ip, netdev: name_of(names, message.header.ifindex), state: state.to_owned() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_unicast_routes_outside_the_local_table_count() {
+        let names = Names::from([(2, "eth0".to_owned())]);
+        let message = |table: u8, kind: RouteType, family: AddressFamily| {
+            let mut message = RouteMessage::default();
+            message.header.table = table;
+            message.header.kind = kind;
+            message.header.address_family = family;
+            message.attributes = vec![RouteAttribute::Oif(2)];
+            routes(&message, &names).len()
+        };
+        assert_eq!(message(254, RouteType::Unicast, AddressFamily::Inet), 1);
+        assert_eq!(message(101, RouteType::Unicast, AddressFamily::Inet6), 1);
+        // Older kernels have ff00::/8 of every device as a unicast route in there.
+        assert_eq!(message(255, RouteType::Unicast, AddressFamily::Inet6), 0);
+        assert_eq!(message(254, RouteType::BlackHole, AddressFamily::Inet), 0);
+        // RTNL_FAMILY_IPMR: multicast forwarding answers the question for all families too.
+        assert_eq!(message(254, RouteType::Unicast, AddressFamily::from(128)), 0);
+        let mut cached = RouteMessage::default();
+        cached.header.kind = RouteType::Unicast;
+        cached.header.address_family = AddressFamily::Inet;
+        cached.header.flags = RouteFlags::Cloned;
+        cached.attributes = vec![RouteAttribute::Oif(2), RouteAttribute::Table(254)];
+        assert_eq!(routes(&cached, &names), []);
+        cached.header.flags = RouteFlags::empty();
+        let expected = Route { to: None, netdev: "eth0".to_owned(), table: 254, gateway: None };
+        assert_eq!(routes(&cached, &names), [expected]);
+    }
+}

@@ -167,7 +167,7 @@ mod tests {
     use crate::Policy;
     use crate::manifest::{Expectation, Manifest};
     use crate::testing::{dcb, first, with};
-    use rdmascope_fixtures::snapshot::{roce, workload};
+    use rdmascope_fixtures::snapshot::{process, roce};
     use rdmascope_model::{Snapshot, Status};
 
     fn expecting(dscp: u8) -> Policy {
@@ -177,7 +177,7 @@ mod tests {
 
     fn job_with(class: &str) -> Vec<Finding> {
         first(&CHECK, |m| {
-            let mut job = workload(4711, "python3");
+            let mut job = process(4711, "python3");
             job.environment = Reading::Value(BTreeMap::from([("NCCL_IB_TC".to_owned(), class.to_owned())]));
             m.workloads = Reading::Value(vec![job]);
         })
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_process_on_two_devices_is_told_once() {
         let mut machine = roce(2);
-        let mut job = workload(4711, "python3");
+        let mut job = process(4711, "python3");
         job.queue_pairs = Reading::failed("EPERM");
         job.environment = Reading::Value(BTreeMap::from([("NCCL_IB_TC".to_owned(), "0".to_owned())]));
         machine.workloads = Reading::Value(vec![job.clone()]);

@@ -80,12 +80,12 @@ mod tests {
     use super::*;
     use crate::Policy;
     use crate::testing::{first, with};
-    use rdmascope_fixtures::snapshot::workload;
+    use rdmascope_fixtures::snapshot::process;
     use rdmascope_model::Status;
 
     fn limited(bytes: u64) -> Finding {
         first(&CHECK, |m| {
-            let mut job = workload(4711, "python3");
+            let mut job = process(4711, "python3");
             job.memlock_bytes = Reading::Value(bytes);
             m.workloads = Reading::Value(vec![job]);
         })
@@ -128,7 +128,7 @@ mod tests {
     fn the_capability_exempts_and_what_cannot_be_read_is_unknown() {
         let with_capability = |capability: Reading<bool>| {
             first(&CHECK, |m| {
-                let mut job = workload(4711, "python3");
+                let mut job = process(4711, "python3");
                 job.memlock_bytes = Reading::Value(65_536);
                 job.ipc_lock = capability.clone();
                 m.workloads = Reading::Value(vec![job]);

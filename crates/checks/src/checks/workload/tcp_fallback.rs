@@ -83,18 +83,18 @@ mod tests {
     use super::*;
     use crate::Policy;
     use crate::testing::with;
-    use rdmascope_fixtures::snapshot::workload;
+    use rdmascope_fixtures::snapshot::process;
     use rdmascope_model::Status;
     use std::collections::BTreeMap;
 
     fn job(pairs: u32, environment: &[(&str, &str)]) -> Finding {
         let policy = Policy { workloads: vec!["python*".to_owned()], ..Policy::default() };
         with(&CHECK, &policy, |m| {
-            let mut job = workload(4711, "python3");
+            let mut job = process(4711, "python3");
             job.queue_pairs = Reading::Value(BTreeMap::from([("mlx5_0".to_owned(), pairs)]));
             let owned = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
             job.environment = Reading::Value(owned.collect());
-            m.workloads = Reading::Value(vec![workload(1, "bash"), job]);
+            m.workloads = Reading::Value(vec![process(1, "bash"), job]);
         })
         .remove(0)
     }

@@ -8,9 +8,12 @@ fn a_good_hello_is_welcomed_with_epoch_and_pause_flags() {
     bench.c.set_pause(None, |flags| flags.bandwidth = true, bench.now).unwrap();
     bench.hello(3, "n", "m");
     let to = ConnectionId(3);
-    let welcome = ToAgent::Welcome { protocol: 1, epoch: 7, heartbeat: Duration::from_secs(5) };
+    let welcome = ToAgent::Welcome { protocol: PROTOCOL_MAX, epoch: 7, heartbeat: Duration::from_secs(5) };
     let flags = PauseFlags { all: false, bandwidth: true };
-    assert_eq!(bench.take(), [Action::Send(to, welcome), Action::Send(to, ToAgent::Pause(flags))]);
+    let actions = bench.take();
+    assert_eq!(actions[..2], [Action::Send(to, welcome), Action::Send(to, ToAgent::Pause(flags))]);
+    let [Action::Keep(rows, None)] = &actions[2..] else { panic!("{actions:?}") };
+    assert_eq!((rows[0].kind, rows[0].node.as_str()), (RowKind::Connected, "n"));
     bench.frame(3, ToCoordinator::Heartbeat(PauseFlags::default()));
     assert_eq!(bench.take(), [Action::Send(to, ToAgent::HeartbeatReply)]);
     assert_eq!(bench.c.members().connected(), 1);
@@ -33,7 +36,7 @@ fn versions_without_overlap_are_refused_by_name_and_the_connection_closed() {
 fn a_connection_that_does_not_begin_with_a_hello_is_closed() {
     for frame in [
         ToCoordinator::Heartbeat(PauseFlags::default()),
-        ToCoordinator::Inventory { endpoints: vec![endpoint("n/d/1")], findings: Vec::new() },
+        ToCoordinator::inventory(vec![endpoint("n/d/1")], Vec::new()),
         ToCoordinator::Results(Vec::new()),
     ] {
         let mut bench = Bench::new(quiet());
@@ -222,10 +225,15 @@ fn findings_that_change_do_not_send_everybody_a_new_address_book() {
         status: rdmascope_model::Status::Warn,
         subject: String::new(),
         summary: String::new(),
+        cause: String::new(),
         next_step: String::new(),
+        evidence: Vec::new(),
+        settling: false,
+        since: Wall(0),
+        latched: false,
     };
     let endpoints = vec![EndpointInfo { active_mtu: Some(1_024), ..endpoint("n0/d/1") }];
-    bench.frame(0, ToCoordinator::Inventory { endpoints, findings: vec![finding] });
+    bench.frame(0, ToCoordinator::inventory(endpoints, vec![finding]));
     bench.pass(Duration::from_secs(2));
     bench.handle(Event::Tick);
     assert_eq!(books(&bench.take()), 0);

@@ -44,7 +44,11 @@ impl Chaos {
                     self.open.remove(&connection.0);
                     self.bench.handle(Event::Closed(connection));
                 }
-                Action::Send(..) | Action::Probed(_) | Action::Refused(_) => {}
+                Action::Send(..)
+                | Action::Probed(_)
+                | Action::Refused(_)
+                | Action::Keep(..)
+                | Action::KeepNotes => {}
             }
         }
         let (c, now) = (&self.bench.c, self.bench.now.mono);

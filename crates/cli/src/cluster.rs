@@ -1,0 +1,259 @@
+//! `rdmascope findings`, `events`, `ack`, `maintenance` and `nodes`: what the coordinator knows of the nodes' health.
+
+use crate::client::Client;
+use crate::cluster_arguments::{AckFlags, EventsFlags, FindingsFlags, MaintenanceFlags, NodesCommand};
+use crate::failure::{Failure, code};
+use crate::output::{plain, print};
+use rdmascope_expose::api::{
+    AcknowledgeAnswer, AcknowledgeRequest, EventList, EventView, FindingList, MaintenanceList,
+    MaintenanceRequest, NodeFinding, NodeList, RemoveRequest,
+};
+
+/// `rdmascope findings`.
+pub(crate) fn findings(flags: &FindingsFlags) -> Result<u8, Failure> {
+    let client = Client::new(&flags.at);
+    let path = flags.node.as_ref().map_or_else(
+        || "/api/v1/findings".to_owned(),
+        |node| format!("/api/v1/findings?node={}", escaped(node)),
+    );
+    let list: FindingList = client.get(&path)?;
+    let open = list.findings.iter().filter(|found| is_open(found)).count();
+    if flags.json {
+        print(&client.text(&path)?)?;
+    } else {
+        print(&finding_words(&list.findings, flags.all))?;
+    }
+    Ok(u8::from(open > 0))
+}
+
+fn is_open(found: &NodeFinding) -> bool {
+    found.acknowledged.is_none() && !found.maintenance
+}
+
+fn finding_words(findings: &[NodeFinding], all: bool) -> String {
+    let mut text = String::new();
+    for found in findings.iter().filter(|found| all || is_open(found)) {
+        let node = if found.node.is_empty() { "cluster" } else { &found.node };
+        let status = found.status.to_uppercase();
+        let marks: String = [
+            (found.settling, " (settling)"),
+            (found.latched, " (over)"),
+            (found.maintenance, " (maintenance)"),
+            (found.node_lost, " (its agent is not connected)"),
+        ]
+        .into_iter()
+        .filter_map(|(is, mark)| is.then_some(mark))
+        .collect();
+        text.push_str(&format!(
+            "{status:<8}{} {}: {} [{}]{marks}\n",
+            plain(node),
+            plain(&found.subject),
+            plain(&found.summary),
+            plain(&found.id)
+        ));
+        let since = found.since.clone().unwrap_or_default();
+        let known =
+            found.acknowledged.as_ref().map(|note| format!("{} {}", note.at, note.note)).unwrap_or_default();
+        for (name, words) in [
+            ("since", &since),
+            ("seen", &found.evidence.join(", ")),
+            ("cause", &found.cause),
+            ("next step", &found.next_step),
+            ("known", &known),
+        ] {
+            if !words.trim().is_empty() {
+                text.push_str(&format!("        {:<11}{}\n", format!("{name}:"), plain(words)));
+            }
+        }
+        text.push('\n');
+    }
+    let hidden = findings.iter().filter(|found| !is_open(found)).count();
+    let open = findings.len() - hidden;
+    let rest = if hidden > 0 && !all {
+        format!(", {hidden} acknowledged or in maintenance (--all shows them)")
+    } else {
+        String::new()
+    };
+    text + &format!("{open} open{rest}\n")
+}
+
+/// `rdmascope events`.
+pub(crate) fn events(flags: &EventsFlags) -> Result<u8, Failure> {
+    let client = Client::new(&flags.at);
+    let mut path = format!("/api/v1/events?limit={}", flags.limit);
+    if let Some(node) = &flags.node {
+        path.push_str(&format!("&node={}", escaped(node)));
+    }
+    if let Some(before) = flags.before {
+        path.push_str(&format!("&before={before}"));
+    }
+    if flags.json {
+        print(&client.text(&path)?)?;
+        return Ok(0);
+    }
+    let list: EventList = client.get(&path)?;
+    let mut text: String = list.events.iter().map(event_words).collect();
+    if text.is_empty() {
+        text.push_str("no events\n");
+    }
+    if let Some(before) = list.older_before {
+        text.push_str(&format!("older ones: --before {before}\n"));
+    }
+    print(&text)?;
+    Ok(0)
+}
+
+fn event_words(event: &EventView) -> String {
+    let node = if event.node.is_empty() { "cluster" } else { &event.node };
+    let change = match (event.before.as_str(), event.after.as_str()) {
+        ("", "") => String::new(),
+        (before, after) => format!(" [{} -> {}]", or_none(before), or_none(after)),
+    };
+    format!(
+        "{} {} {}: {} {}{}\n",
+        event.at,
+        plain(node),
+        plain(&event.kind),
+        plain(&event.subject),
+        plain(&event.text),
+        plain(&change)
+    )
+}
+
+fn or_none(value: &str) -> &str {
+    if value.is_empty() { "none" } else { value }
+}
+
+/// `rdmascope ack`.
+pub(crate) fn ack(flags: &AckFlags) -> Result<u8, Failure> {
+    let request = AcknowledgeRequest {
+        node: flags.node.clone(),
+        id: flags.id.clone(),
+        subject: flags.subject.clone(),
+        note: flags.note.clone(),
+        undo: flags.undo,
+    };
+    let answer: AcknowledgeAnswer = Client::new(&flags.at).post("/api/v1/acknowledgements", &request)?;
+    let plural = if answer.findings == 1 { "finding" } else { "findings" };
+    let what = if flags.undo { "no longer acknowledged" } else { "acknowledged" };
+    print(&format!("{} {plural} {what}\n", answer.findings))?;
+    Ok(0)
+}
+
+/// `rdmascope maintenance`.
+pub(crate) fn maintenance(flags: &MaintenanceFlags) -> Result<u8, Failure> {
+    let client = Client::new(&flags.at);
+    let list: MaintenanceList = match (&flags.nodes, flags.how_long, flags.end) {
+        (None, ..) => client.get("/api/v1/maintenance")?,
+        (Some(_), None, false) => {
+            return Err(Failure::new(code::USAGE, "it is not said how long the maintenance lasts")
+                .then("give --for 2h, or --end to end it"));
+        }
+        (Some(nodes), how_long, _) => {
+            let request = MaintenanceRequest {
+                nodes: nodes.clone(),
+                seconds: how_long.map(|how_long| how_long.as_secs()),
+                note: flags.note.clone(),
+            };
+            client.post("/api/v1/maintenance", &request)?
+        }
+    };
+    let mut text: String = list
+        .maintenances
+        .iter()
+        .map(|work| format!("{} until {}  {}\n", plain(&work.nodes), work.until, plain(&work.note)))
+        .collect();
+    if text.is_empty() {
+        text.push_str("nothing is in maintenance\n");
+    }
+    print(&text)?;
+    Ok(0)
+}
+
+/// `rdmascope nodes`.
+pub(crate) fn nodes(command: &NodesCommand) -> Result<u8, Failure> {
+    let (node, rename_to, at) = match command {
+        NodesCommand::Remove { node, at } => (node, None, at),
+        NodesCommand::Rename { node, to, at } => (node, Some(to.clone()), at),
+    };
+    let path = format!("/api/v1/nodes/{}/remove", escaped(node));
+    let left: NodeList = Client::new(at).post(&path, &RemoveRequest { rename_to })?;
+    let names: Vec<_> = left.nodes.iter().map(|node| plain(&node.name)).collect();
+    print(&format!(
+        "done; nodes now: {}\n",
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    ))?;
+    Ok(0)
+}
+
+/// A name as one segment or value of a URL.
+fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(node: &str, known: bool) -> NodeFinding {
+        NodeFinding {
+            node: node.to_owned(),
+            id: "port-state".to_owned(),
+            status: "warn".to_owned(),
+            subject: "mlx5_0/1".to_owned(),
+            summary: "the port is DOWN".to_owned(),
+            cause: "no cable".to_owned(),
+            next_step: "Plug it in.".to_owned(),
+            evidence: vec!["state = DOWN".to_owned()],
+            since: Some("2026-11-29T10:00:00.000Z".to_owned()),
+            settling: true,
+            latched: false,
+            acknowledged: known.then(|| rdmascope_expose::api::AcknowledgementView {
+                at: "then".to_owned(),
+                note: "ordered".to_owned(),
+            }),
+            maintenance: false,
+            node_lost: false,
+        }
+    }
+
+    #[test]
+    fn what_is_open_is_shown_in_full_and_what_is_known_is_counted() {
+        let text = finding_words(&[found("n1", false), found("n2", true)], false);
+        assert_eq!(
+            text,
+            "WARN    n1 mlx5_0/1: the port is DOWN [port-state] (settling)\n        \
+                     since:     2026-11-29T10:00:00.000Z\n        \
+                     seen:      state = DOWN\n        \
+                     cause:     no cable\n        \
+                     next step: Plug it in.\n\n\
+             1 open, 1 acknowledged or in maintenance (--all shows them)\n"
+        );
+        let all = finding_words(&[found("", true)], true);
+        assert!(
+            all.starts_with("WARN    cluster mlx5_0/1") && all.contains("known:     then ordered"),
+            "{all}"
+        );
+    }
+
+    #[test]
+    fn an_event_shows_what_changed() {
+        let event = EventView {
+            number: 1,
+            at: "T".to_owned(),
+            at_ms: 0,
+            node: "n1".to_owned(),
+            kind: "setting-change".to_owned(),
+            subject: "mlx5_0/1".to_owned(),
+            id: "pfc".to_owned(),
+            before: "3".to_owned(),
+            after: String::new(),
+            text: "pfc changed".to_owned(),
+        };
+        assert_eq!(event_words(&event), "T n1 setting-change: mlx5_0/1 pfc changed [3 -> none]\n");
+        assert_eq!(escaped("a/b c"), "a%2Fb%20c");
+    }
+}

@@ -1,0 +1,154 @@
+//! Arguments of the commands that show and change what the coordinator knows of the nodes' health.
+
+use crate::arguments::CoordinatorAt;
+use clap::{Args, Subcommand};
+use std::time::Duration;
+
+/// Show what is not fine on the nodes, and what differs between them
+///
+/// Exit code: 0 when nothing is open, 1 when something is (acknowledged findings and nodes in maintenance do not count).
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rdmascope findings                 the worst first
+  rdmascope findings --node node7
+  rdmascope findings --all           with what is acknowledged or in maintenance")]
+pub(crate) struct FindingsFlags {
+    /// Only of this node
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// Also what is acknowledged or whose node is in maintenance
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print the JSON of the API
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) at: CoordinatorAt,
+}
+
+/// Show what happened: state changes, findings, kernel-log lines, changed settings
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rdmascope events                   the last 100, the newest first
+  rdmascope events --node node7 --limit 1000")]
+pub(crate) struct EventsFlags {
+    /// Only of this node
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// At most so many, up to 1000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) limit: u16,
+    /// Only older than this number
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) before: Option<u64>,
+    /// Print the JSON of the API
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) at: CoordinatorAt,
+}
+
+/// Say that a finding is known: it stays in sight and no longer counts
+///
+/// The acknowledgement ends with its finding: if that comes back, it is news.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rdmascope ack node7 port-state                 all of that id on the node
+  rdmascope ack node7 port-state mlx5_1/1 --note 'cable ordered'
+  rdmascope ack node7 port-state --undo")]
+pub(crate) struct AckFlags {
+    /// Node
+    pub(crate) node: String,
+    /// Id of the finding, as `rdmascope findings` shows it
+    pub(crate) id: String,
+    /// What it is about [default: all of that id]
+    pub(crate) subject: Option<String>,
+    /// Why
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) note: String,
+    /// Take the acknowledgement back
+    #[arg(long)]
+    pub(crate) undo: bool,
+    #[command(flatten)]
+    pub(crate) at: CoordinatorAt,
+}
+
+/// Silence the findings of nodes on which somebody works, or show which are silenced
+///
+/// It ends by itself. Findings stay in sight, marked; nodes in maintenance are not compared with others.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rdmascope maintenance                            what is in maintenance
+  rdmascope maintenance node7 --for 2h --note 'new cable'
+  rdmascope maintenance 'rack7-*' --for 30m        all nodes of a rack
+  rdmascope maintenance node7 --end")]
+pub(crate) struct MaintenanceFlags {
+    /// Node; * stands for any letters
+    pub(crate) nodes: Option<String>,
+    /// How long, such as 30m or 2h; 30 days at most
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration, requires = "nodes")]
+    pub(crate) how_long: Option<Duration>,
+    /// Why
+    #[arg(long, value_name = "TEXT", default_value = "", requires = "nodes")]
+    pub(crate) note: String,
+    /// End it now
+    #[arg(long, requires = "nodes", conflicts_with = "how_long")]
+    pub(crate) end: bool,
+    #[command(flatten)]
+    pub(crate) at: CoordinatorAt,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodesCommand {
+    /// Forget a node that is gone for good; its agent must not be connected
+    #[command(after_help = "Example:\n  rdmascope nodes remove node7")]
+    Remove {
+        /// Its name
+        node: String,
+        #[command(flatten)]
+        at: CoordinatorAt,
+    },
+    /// Go on with a node's history under the name that its machine has now
+    #[command(after_help = "Example:\n  rdmascope nodes rename node7 gpu-a-07")]
+    Rename {
+        /// Its name so far; its agent must not be connected under it
+        node: String,
+        /// Its name now
+        to: String,
+        #[command(flatten)]
+        at: CoordinatorAt,
+    },
+}
+
+/// `30s`, `10m`, `2h`, `7d`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "write a whole number and its unit (s, m, h or d), such as 30m".to_owned();
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 24 * 3600,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number.checked_mul(seconds).filter(|s| *s > 0).map(Duration::from_secs).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit() {
+        assert_eq!(duration("30m"), Ok(Duration::from_secs(1800)));
+        assert_eq!(duration("7d"), Ok(Duration::from_secs(7 * 24 * 3600)));
+        for bad in ["", "m", "5", "0s", "1.5h", "-1h", "99999999999999999999d", "5ü"] {
+            assert!(duration(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Settings and versions of a machine as facts that can be compared with other machines', and their changes as events.
+
+use super::event;
+use rdmascope_checks::usable_gid;
+use rdmascope_link::{EventKind, Fact, NodeEvent};
+use rdmascope_model::{Dcb, Device, Ecn, Ets, Netdev, Now, Port, PortState, Reading, Snapshot, Trust};
+use std::collections::BTreeMap;
+
+/// Facts that are remembered: 64 ports with 15 each, and room for devices that went.
+const KNOWN_MAX: usize = 2_000;
+
+/// What was read last of each setting.
+#[derive(Debug, Default)]
+pub(super) struct Settings {
+    known: BTreeMap<(String, String), Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    value: String,
+    /// Its subject is there; a device that went keeps its settings here, so that a change over a reload is seen.
+    here: bool,
+}
+
+impl Settings {
+    pub(super) fn facts(&self) -> Vec<Fact> {
+        let here = self.known.iter().filter(|(_, known)| known.here && !known.value.is_empty());
+        here.map(|((subject, key), known)| Fact {
+            subject: subject.clone(),
+            key: key.clone(),
+            value: known.value.clone(),
+        })
+        .collect()
+    }
+
+    pub(super) fn observe(&mut self, snapshot: &Snapshot, now: Now, events: &mut Vec<NodeEvent>) {
+        let Reading::Value(devices) = &snapshot.devices else { return };
+        self.known.values_mut().for_each(|known| known.here = false);
+        let mut take = |subject: &str, key: &str, reading: Reading<String>| {
+            self.take(subject, key, reading, now, events);
+        };
+        take("machine", "kernel", snapshot.system.kernel.clone());
+        for device in devices {
+            of_device(device, &mut take);
+            for port in &device.ports {
+                of_port(device, port, snapshot, &mut take);
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        subject: &str,
+        key: &str,
+        reading: Reading<String>,
+        now: Now,
+        events: &mut Vec<NodeEvent>,
+    ) {
+        let place = (subject.to_owned(), key.to_owned());
+        let value = match reading {
+            Reading::Value(value) => value,
+            Reading::Absent => String::new(),
+            Reading::Failed(_) => {
+                if let Some(known) = self.known.get_mut(&place) {
+                    known.here = true;
+                }
+                return;
+            }
+        };
+        let room = self.known.len() < KNOWN_MAX;
+        match self.known.get_mut(&place) {
+            Some(known) => {
+                known.here = true;
+                if known.value != value {
+                    let change = (known.value.as_str(), value.as_str());
+                    events.push(event(EventKind::SettingChange, subject, key, change, now));
+                    known.value = value;
+                }
+            }
+            None if room => {
+                self.known.insert(place, Known { value, here: true });
+            }
+            None => {}
+        }
+    }
+}
+
+type Take<'a> = &'a mut dyn FnMut(&str, &str, Reading<String>);
+
+fn of_device(device: &Device, take: Take<'_>) {
+    let name = &device.name;
+    take(name, "card", device.card.clone());
+    take(name, "board", device.board.clone());
+    take(name, "firmware", device.firmware.clone());
+    take(name, "driver", device.driver.clone());
+    take(name, "numa", text(&device.numa_node));
+}
+
+fn of_port(device: &Device, port: &Port, snapshot: &Snapshot, take: Take<'_>) {
+    let subject = format!("{}/{}", device.name, port.number);
+    take(&subject, "link_layer", map(&port.link_layer, |layer| layer.as_str().to_owned()));
+    // A port that is down shows some rate and no addresses: that is its state, and no setting.
+    if port.state == Reading::Value(PortState::Active) {
+        take(&subject, "rate", map(&port.rate_bps, |bps| format!("{} Gb/s", bps / 1_000_000_000)));
+        take(&subject, "rdma_mtu", text(&port.active_mtu));
+        if let Ok(gid) = usable_gid(&snapshot.netdevs, port) {
+            take(&subject, "gid_index", Reading::Value(gid.index.to_string()));
+        } else {
+            take(&subject, "gid_index", Reading::failed("no usable GID"));
+        }
+    } else {
+        for key in ["rate", "rdma_mtu", "gid_index"] {
+            take(&subject, key, Reading::failed("the port is not ACTIVE"));
+        }
+    }
+    let netdev = port.netdev.value().zip(snapshot.netdevs.value()).and_then(|(name, all)| all.get(name));
+    if let Some(netdev) = netdev {
+        of_netdev(&subject, netdev, take);
+    }
+}
+
+fn of_netdev(subject: &str, netdev: &Netdev, take: Take<'_>) {
+    take(subject, "netdev_mtu", text(&netdev.mtu));
+    take(subject, "ecn", ecn(&netdev.ecn));
+    let dcb = |of: fn(&Dcb) -> Reading<String>| match &netdev.dcb {
+        Reading::Value(dcb) => of(dcb),
+        Reading::Absent => Reading::Absent,
+        Reading::Failed(why) => Reading::Failed(why.clone()),
+    };
+    take(subject, "pfc", dcb(|dcb| map(&dcb.pfc, |mask| priorities(*mask))));
+    take(subject, "ets", dcb(|dcb| map(&dcb.ets, ets)));
+    take(subject, "dscp", dcb(|dcb| map(&dcb.dscp, dscp)));
+    let trust = |trust: &Trust| if *trust == Trust::Dscp { "dscp" } else { "pcp" }.to_owned();
+    take(
+        subject,
+        "trust",
+        match &netdev.dcb {
+            Reading::Value(dcb) => map(&dcb.trust, trust),
+            Reading::Absent => Reading::Absent,
+            Reading::Failed(why) => Reading::Failed(why.clone()),
+        },
+    );
+}
+
+fn map<T>(reading: &Reading<T>, words: impl Fn(&T) -> String) -> Reading<String> {
+    reading.as_ref().map(words)
+}
+
+fn text<T: ToString>(reading: &Reading<T>) -> Reading<String> {
+    map(reading, T::to_string)
+}
+
+/// `3,5` for the bits 3 and 5; `none`.
+fn priorities(mask: u8) -> String {
+    let on: Vec<String> = (0..8).filter(|bit| mask & (1 << bit) != 0).map(|bit| bit.to_string()).collect();
+    if on.is_empty() { "none".to_owned() } else { on.join(",") }
+}
+
+/// Class and share of each priority: `0:1 strict, 1:0 50 %`.
+fn ets(ets: &Ets) -> String {
+    let one = |(priority, class): (usize, &u8)| {
+        let class = usize::from(*class).min(7);
+        if ets.strict[class] {
+            format!("{priority}:{class} strict")
+        } else {
+            format!("{priority}:{class} {}%", ets.share[class])
+        }
+    };
+    ets.class_of.iter().enumerate().map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// What differs from the usual map, in which the three upper bits of the DSCP are the priority.
+fn dscp(map: &BTreeMap<u8, u8>) -> String {
+    let unusual = map.iter().filter(|(dscp, priority)| **dscp / 8 != **priority);
+    let unusual: Vec<String> = unusual.map(|(dscp, priority)| format!("{dscp}:{priority}")).collect();
+    match (map.is_empty(), unusual.is_empty()) {
+        (true, _) => "none".to_owned(),
+        (false, true) => "usual".to_owned(),
+        (false, false) => unusual.join(" "),
+    }
+}
+
+fn ecn(ecn: &Ecn) -> Reading<String> {
+    match (&ecn.notification_point, &ecn.reaction_point) {
+        (Reading::Value(notification), Reading::Value(reaction)) => Reading::Value(format!(
+            "notification {} reaction {}",
+            priorities(*notification),
+            priorities(*reaction)
+        )),
+        (Reading::Failed(why), _) | (_, Reading::Failed(why)) => Reading::Failed(why.clone()),
+        (Reading::Absent, _) | (_, Reading::Absent) => Reading::Absent,
+    }
+}

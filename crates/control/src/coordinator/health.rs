@@ -1,0 +1,425 @@
+//! What nodes tell of themselves: facts and what differs between them, events, acknowledgements, maintenance.
+
+use super::drift::{self, Drift};
+use rdmascope_link::{EventKind, Fact, NodeEvent};
+use rdmascope_model::{Mono, Now, Wall};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// Events that are held in memory; older ones are on disk, where there is one. 5,000 × some 400 bytes.
+const EVENTS_HELD: usize = 5_000;
+/// Changes of facts are collected for so long before nodes are compared: a thousand agents that connect cause one comparison a second.
+const COMPARE_AFTER: Duration = Duration::from_secs(1);
+/// Acknowledgements and maintenances that are held: more are not operated by people.
+const NOTES_MAX: usize = 10_000;
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowKind {
+    /// A node told it.
+    Node(EventKind),
+    /// An agent connected.
+    Connected,
+    /// An agent's connection ended.
+    Lost,
+    /// A part is no longer like the others of its kind.
+    DriftRaised,
+    /// It is like them again.
+    DriftCleared,
+    /// Somebody acknowledged a finding, or took that back.
+    Acknowledgement,
+    /// Somebody began or ended a maintenance, or it ran out.
+    Maintenance,
+    /// Somebody removed or renamed a node.
+    Membership,
+}
+
+impl RowKind {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Node(EventKind::StateChange),
+        Self::Node(EventKind::FindingRaised),
+        Self::Node(EventKind::FindingCleared),
+        Self::Node(EventKind::KernelLog),
+        Self::Node(EventKind::SettingChange),
+        Self::Connected,
+        Self::Lost,
+        Self::DriftRaised,
+        Self::DriftCleared,
+        Self::Acknowledgement,
+        Self::Maintenance,
+        Self::Membership,
+    ];
+
+    /// The word used on the API and on disk.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Node(EventKind::StateChange) => "state-change",
+            Self::Node(EventKind::FindingRaised) => "finding-raised",
+            Self::Node(EventKind::FindingCleared) => "finding-cleared",
+            Self::Node(EventKind::KernelLog) => "kernel-log",
+            Self::Node(EventKind::SettingChange) => "setting-change",
+            Self::Connected => "agent-connected",
+            Self::Lost => "agent-lost",
+            Self::DriftRaised => "drift-raised",
+            Self::DriftCleared => "drift-cleared",
+            Self::Acknowledgement => "acknowledgement",
+            Self::Maintenance => "maintenance",
+            Self::Membership => "membership",
+        }
+    }
+}
+
+/// One entry of the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventRow {
+    /// Counts up over all nodes and restarts.
+    pub number: u64,
+    /// When it happened, never later than when it was heard of.
+    pub at: Wall,
+    /// Node; empty for the cluster.
+    pub node: String,
+    /// What it is about.
+    pub kind: RowKind,
+    /// The part, such as `mlx5_0/1`.
+    pub subject: String,
+    /// Finding, rule or setting.
+    pub id: String,
+    /// What was before.
+    pub before: String,
+    /// What is now.
+    pub after: String,
+    /// One sentence for a person.
+    pub text: String,
+}
+
+/// A finding that somebody knows of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acknowledgement {
+    /// When.
+    pub at: Wall,
+    /// Why, in the operator's words.
+    pub note: String,
+}
+
+/// Nodes on which somebody works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Maintenance {
+    /// Names of nodes; `*` stands for any letters.
+    pub nodes: String,
+    /// Since when.
+    pub since: Wall,
+    /// It ends by itself then.
+    pub until: Wall,
+    /// Why, in the operator's words.
+    pub note: String,
+}
+
+/// Node, id and subject of a finding.
+pub type FindingKey = (String, String, String);
+
+/// Facts, history and notes of all nodes.
+#[derive(Debug, Default)]
+pub struct Health {
+    facts: BTreeMap<String, Vec<Fact>>,
+    drift: Vec<Drift>,
+    /// When nodes are compared again; changes are collected until then.
+    drift_due: Option<Mono>,
+    events: VecDeque<EventRow>,
+    last_number: u64,
+    /// Run of the agent and the last of its events that was taken.
+    taken: BTreeMap<String, (u64, u64)>,
+    acknowledged: BTreeMap<FindingKey, Acknowledgement>,
+    maintenance: Vec<Maintenance>,
+}
+
+impl Health {
+    /// What a node said of its settings and versions.
+    #[must_use]
+    pub fn facts(&self, node: &str) -> &[Fact] {
+        self.facts.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// Parts that are not like the others of their kind.
+    #[must_use]
+    pub fn drift(&self) -> &[Drift] {
+        &self.drift
+    }
+
+    /// The history that is in memory, the newest first.
+    pub fn events(&self) -> impl Iterator<Item = &EventRow> {
+        self.events.iter().rev()
+    }
+
+    /// Whether somebody knows of a finding.
+    #[must_use]
+    pub fn acknowledged(&self, key: &FindingKey) -> Option<&Acknowledgement> {
+        self.acknowledged.get(key)
+    }
+
+    /// All acknowledgements.
+    pub fn acknowledgements(&self) -> impl Iterator<Item = (&FindingKey, &Acknowledgement)> {
+        self.acknowledged.iter()
+    }
+
+    /// The maintenance that a node is in.
+    #[must_use]
+    pub fn maintenance_of(&self, node: &str) -> Option<&Maintenance> {
+        self.maintenance.iter().find(|maintenance| fits(&maintenance.nodes, node))
+    }
+
+    /// All maintenances.
+    #[must_use]
+    pub fn maintenances(&self) -> &[Maintenance] {
+        &self.maintenance
+    }
+
+    /// When the next maintenance ends by itself.
+    pub(super) fn next_expiry(&self) -> Option<Wall> {
+        self.maintenance.iter().map(|maintenance| maintenance.until).min()
+    }
+
+    pub(super) fn take_facts(&mut self, node: &str, facts: Vec<Fact>, now: Mono) {
+        if self.facts(node) != facts {
+            self.facts.insert(node.to_owned(), facts);
+            self.look_again(now);
+        }
+    }
+
+    /// Facts, or whose facts count, have changed.
+    pub(super) fn look_again(&mut self, now: Mono) {
+        self.drift_due.get_or_insert(now.after(COMPARE_AFTER));
+    }
+
+    /// When nodes are compared again.
+    pub(super) fn next_comparison(&self) -> Option<Mono> {
+        self.drift_due
+    }
+
+    /// Compares the nodes that are there, where anything changed and it is time; answers what came and what went.
+    pub(super) fn compare(&mut self, there: impl Fn(&str) -> bool, now: Mono) -> (Vec<Drift>, Vec<Drift>) {
+        if self.drift_due.is_none_or(|due| due > now) {
+            return (Vec::new(), Vec::new());
+        }
+        self.drift_due = None;
+        let facts = self.facts.iter().filter(|(node, _)| there(node) && self.maintenance_of(node).is_none());
+        let now = drift::find(facts.map(|(node, facts)| (node.as_str(), facts.as_slice())));
+        let before = std::mem::replace(&mut self.drift, now);
+        let came = self.drift.iter().filter(|drift| !before.contains(drift)).cloned().collect();
+        let same_part = |a: &Drift, b: &Drift| (&a.node, &a.subject, &a.key) == (&b.node, &b.subject, &b.key);
+        let went =
+            before.into_iter().filter(|old| !self.drift.iter().any(|new| same_part(old, new))).collect();
+        (came, went)
+    }
+
+    /// Adds an event and answers it as it is to be kept.
+    pub(super) fn add(&mut self, mut row: EventRow) -> EventRow {
+        self.last_number += 1;
+        row.number = self.last_number;
+        if self.events.len() >= EVENTS_HELD {
+            self.events.pop_front();
+        }
+        self.events.push_back(row.clone());
+        row
+    }
+
+    /// Takes a node's events, each once, and answers them as they are to be kept.
+    pub(super) fn take_events(
+        &mut self,
+        node: &str,
+        run: u64,
+        events: Vec<NodeEvent>,
+        now: Now,
+    ) -> Vec<EventRow> {
+        let (known_run, mut last) = self.taken.get(node).copied().unwrap_or((run, 0));
+        if known_run != run {
+            last = 0;
+        }
+        let mut rows = Vec::new();
+        for event in events.into_iter().filter(|event| event.number > last) {
+            self.taken.insert(node.to_owned(), (run, event.number));
+            rows.push(self.add(EventRow {
+                number: 0,
+                at: event.at.min(now.wall),
+                node: node.to_owned(),
+                kind: RowKind::Node(event.kind),
+                subject: event.subject,
+                id: event.id,
+                before: event.before,
+                after: event.after,
+                text: event.text,
+            }));
+        }
+        rows
+    }
+
+    /// Brings back what an earlier coordinator kept; events in the order of their numbers.
+    pub fn restore(
+        &mut self,
+        events: Vec<EventRow>,
+        acknowledged: Vec<(FindingKey, Acknowledgement)>,
+        maintenance: Vec<Maintenance>,
+    ) {
+        self.last_number = events.last().map_or(self.last_number, |event| event.number.max(self.last_number));
+        self.events = events.into_iter().rev().take(EVENTS_HELD).rev().collect();
+        self.acknowledged = acknowledged.into_iter().take(NOTES_MAX).collect();
+        self.maintenance = maintenance.into_iter().take(NOTES_MAX).collect();
+    }
+
+    pub(super) fn acknowledge(&mut self, key: FindingKey, note: Option<Acknowledgement>) -> bool {
+        match note {
+            Some(note) if self.acknowledged.len() < NOTES_MAX => {
+                self.acknowledged.insert(key, note);
+                true
+            }
+            Some(_) => false,
+            None => self.acknowledged.remove(&key).is_some(),
+        }
+    }
+
+    /// Forgets acknowledgements of a node's findings that are no longer there: if they come back, it is news.
+    pub(super) fn forget_settled(&mut self, node: &str, there: &BTreeSet<(&str, &str)>) -> bool {
+        let before = self.acknowledged.len();
+        self.acknowledged
+            .retain(|(of, id, subject), _| of != node || there.contains(&(id.as_str(), subject.as_str())));
+        before != self.acknowledged.len()
+    }
+
+    pub(super) fn begin_maintenance(&mut self, maintenance: Maintenance) -> bool {
+        self.maintenance.retain(|other| other.nodes != maintenance.nodes);
+        let room = self.maintenance.len() < NOTES_MAX;
+        if room {
+            self.maintenance.push(maintenance);
+        }
+        room
+    }
+
+    /// Ends maintenances by their names, or those that have run out.
+    pub(super) fn end_maintenance(&mut self, over: impl Fn(&Maintenance) -> bool) -> Vec<Maintenance> {
+        let (ended, go_on) = std::mem::take(&mut self.maintenance).into_iter().partition(|m| over(m));
+        self.maintenance = go_on;
+        ended
+    }
+
+    /// Forgets a node, or gives what is known of it another name.
+    pub(super) fn rename(&mut self, node: &str, to: Option<&str>) {
+        let facts = self.facts.remove(node);
+        let taken = self.taken.remove(node);
+        let mine: Vec<_> = self.acknowledged.keys().filter(|(of, ..)| of == node).cloned().collect();
+        let notes: Vec<_> = mine
+            .into_iter()
+            .filter_map(|key| self.acknowledged.remove(&key).map(|note| (key, note)))
+            .collect();
+        let Some(to) = to else { return };
+        facts.and_then(|facts| self.facts.insert(to.to_owned(), facts));
+        taken.and_then(|taken| self.taken.insert(to.to_owned(), taken));
+        for ((_, id, subject), note) in notes {
+            self.acknowledged.insert((to.to_owned(), id, subject), note);
+        }
+        for event in self.events.iter_mut().filter(|event| event.node == node) {
+            event.node = to.to_owned();
+        }
+    }
+}
+
+/// Whether `pattern`, in which `*` stands for any letters, is all of `name`.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((first, rest)) => name.strip_prefix(first).is_some_and(|name| {
+            // Every place where the rest may begin; names are short.
+            (0..=name.len()).any(|at| name.get(at..).is_some_and(|name| fits(rest, name)))
+        }),
+    }
+}
+
+/// How long a maintenance may last: one that is forgotten must not hide a broken node for ever.
+pub const MAINTENANCE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(number: u64) -> NodeEvent {
+        NodeEvent {
+            number,
+            at: Wall(5_000),
+            kind: EventKind::StateChange,
+            subject: "mlx5_0/1".to_owned(),
+            id: "state".to_owned(),
+            before: "ACTIVE".to_owned(),
+            after: "DOWN".to_owned(),
+            text: "the port went down".to_owned(),
+        }
+    }
+
+    fn now(wall: u64) -> Now {
+        Now { wall: Wall(wall), ..Now::default() }
+    }
+
+    #[test]
+    fn events_that_are_sent_again_are_taken_once_and_a_new_run_counts_anew() {
+        let mut health = Health::default();
+        assert_eq!(health.take_events("a", 1, vec![event(1), event(2)], now(9_000)).len(), 2);
+        assert_eq!(health.take_events("a", 1, vec![event(2), event(3)], now(9_000)).len(), 1);
+        assert_eq!(health.take_events("a", 2, vec![event(1)], now(4_000)).len(), 1);
+        let numbers: Vec<_> = health.events().map(|row| row.number).collect();
+        assert_eq!(numbers, [4, 3, 2, 1]);
+        assert_eq!(health.events().next().unwrap().at, Wall(4_000), "not later than it was heard of");
+    }
+
+    #[test]
+    fn history_is_bounded_and_numbers_go_on_after_a_restart() {
+        let mut health = Health::default();
+        let many = (1..=EVENTS_HELD as u64 + 10).map(event).collect();
+        let kept = health.take_events("a", 1, many, now(9_000));
+        assert_eq!(health.events().count(), EVENTS_HELD);
+        let mut next = Health::default();
+        next.restore(kept, Vec::new(), Vec::new());
+        assert_eq!(next.take_events("a", 1, vec![event(1)], now(9_000))[0].number, EVENTS_HELD as u64 + 11);
+    }
+
+    #[test]
+    fn an_acknowledgement_lasts_as_long_as_its_finding() {
+        let mut health = Health::default();
+        let key = ("a".to_owned(), "port-state".to_owned(), "m/1".to_owned());
+        let note = Acknowledgement { at: Wall(1), note: "cable ordered".to_owned() };
+        assert!(health.acknowledge(key.clone(), Some(note.clone())));
+        assert!(!health.forget_settled("a", &BTreeSet::from([("port-state", "m/1")])));
+        assert_eq!(health.acknowledged(&key), Some(&note));
+        assert!(!health.forget_settled("b", &BTreeSet::new()), "another node's");
+        assert!(health.forget_settled("a", &BTreeSet::new()));
+        assert_eq!(health.acknowledged(&key), None);
+    }
+
+    #[test]
+    fn nodes_in_maintenance_are_found_by_pattern_and_not_compared() {
+        assert!(fits("rack7-*", "rack7-n3") && fits("*", "x") && fits("a*c*e", "abcde"));
+        assert!(!fits("rack7-*", "rack8-n3") && !fits("a", "ab"));
+        let mut health = Health::default();
+        let pfc = |value: &str| vec![Fact { subject: "m/1".into(), key: "pfc".into(), value: value.into() }];
+        for (node, value) in [("a", "3"), ("b", "3"), ("c", "none")] {
+            health.take_facts(node, pfc(value), Mono(0));
+        }
+        let later = Mono(0).after(COMPARE_AFTER);
+        assert_eq!(health.compare(|_| true, Mono(1)).0.len(), 0, "changes are collected first");
+        assert_eq!(health.compare(|_| true, later).0.len(), 1);
+        let work = Maintenance { nodes: "c*".into(), since: Wall(1), until: Wall(9), note: String::new() };
+        assert!(health.begin_maintenance(work));
+        health.look_again(Mono(0));
+        assert_eq!(health.compare(|_| true, later).1.len(), 1, "its drift is over");
+        assert_eq!(health.end_maintenance(|m| m.until <= Wall(9)).len(), 1);
+        health.look_again(Mono(0));
+        assert_eq!(health.compare(|_| true, later).0.len(), 1, "and back");
+    }
+
+    #[test]
+    fn a_renamed_node_keeps_its_history() {
+        let mut health = Health::default();
+        health.take_events("old", 1, vec![event(1)], now(9_000));
+        health.rename("old", Some("new"));
+        assert_eq!(health.events().next().unwrap().node, "new");
+        assert!(health.take_events("new", 1, vec![event(1)], now(9_000)).is_empty(), "known already");
+    }
+}

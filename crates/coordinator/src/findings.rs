@@ -1,0 +1,286 @@
+//! Findings, events and nodes in full: what the API shows of them, and the calls that read and change them.
+
+use crate::api::{json, problem};
+use crate::commands::{refused, request};
+use crate::hub::Hub;
+use crate::views::nodes;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use rdmascope_control::coordinator::{Coordinator, EventRow, Maintenance, RowKind, as_finding};
+use rdmascope_expose::api::{
+    AcknowledgeAnswer, AcknowledgeRequest, AcknowledgementView, EventList, EventView, FactView, FindingList,
+    MaintenanceList, MaintenanceRequest, MaintenanceView, NodeDetail, NodeFinding, Problem, RemoveRequest,
+};
+use rdmascope_link::{Fact, FindingBrief};
+use rdmascope_model::{EndpointName, Status, Wall};
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::info;
+
+/// Events in one answer.
+const EVENTS_MAX: usize = 1_000;
+const EVENTS_DEFAULT: usize = 100;
+
+/// Which findings.
+#[derive(Deserialize)]
+pub(crate) struct Wanted {
+    node: Option<String>,
+    status: Option<String>,
+    id: Option<String>,
+}
+
+/// `GET /api/v1/findings`.
+pub(crate) async fn list(State(hub): State<Arc<Hub>>, Query(wanted): Query<Wanted>) -> Response {
+    if wanted.status.as_deref().is_some_and(|word| Status::ALL.iter().all(|status| status.as_str() != word)) {
+        return problem(&Problem::bad_request("no such status; there are: fail, unknown, warn"));
+    }
+    let fits = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
+    let mut list = hub.read(|state, _| findings(state));
+    list.findings.retain(|found| {
+        fits(&wanted.node, &found.node) && fits(&wanted.status, &found.status) && fits(&wanted.id, &found.id)
+    });
+    json(StatusCode::OK, &list)
+}
+
+/// Which events.
+#[derive(Clone, Deserialize)]
+pub(crate) struct WantedEvents {
+    node: Option<String>,
+    kind: Option<String>,
+    limit: Option<usize>,
+    before: Option<u64>,
+}
+
+impl WantedEvents {
+    fn fits(&self, event: &EventView) -> bool {
+        let same =
+            |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
+        same(&self.node, &event.node) && same(&self.kind, &event.kind)
+    }
+}
+
+/// `GET /api/v1/events`: from memory, and beyond it from the disk where there is one.
+pub(crate) async fn events(State(hub): State<Arc<Hub>>, Query(wanted): Query<WantedEvents>) -> Response {
+    let limit = wanted.limit.unwrap_or(EVENTS_DEFAULT).clamp(1, EVENTS_MAX);
+    let before = wanted.before.unwrap_or(u64::MAX);
+    let (mut events, oldest_held) = hub.read(|state, _| {
+        let rows = state.health().events().filter(|row| row.number < before).map(event);
+        let found: Vec<_> = rows.filter(|event| wanted.fits(event)).take(limit).collect();
+        (found, state.health().events().last().map_or(u64::MAX, |row| row.number))
+    });
+    if events.len() < limit && hub.store.get().is_some() {
+        let (hub, wanted, room) = (Arc::clone(&hub), wanted.clone(), limit - events.len());
+        let from_disk = tokio::task::spawn_blocking(move || {
+            hub.store
+                .get()
+                .map(|store| store.older(before.min(oldest_held), room, |event| wanted.fits(event)))
+        });
+        match from_disk.await {
+            Ok(Some(Ok(older))) => events.extend(older),
+            Ok(Some(Err(error))) => return problem(&Problem::internal(error.to_string())),
+            Ok(None) | Err(_) => {}
+        }
+    }
+    let older_before = events.last().filter(|_| events.len() == limit).map(|event| event.number);
+    json(StatusCode::OK, &EventList { events, older_before })
+}
+
+/// `GET /api/v1/nodes/{node}`.
+pub(crate) async fn node(State(hub): State<Arc<Hub>>, Path(name): Path<String>) -> Response {
+    match hub.read(|state, _| node_detail(state, &name)) {
+        Some(detail) => json(StatusCode::OK, &detail),
+        None => {
+            problem(&Problem::not_found(format!("no node '{name}'; GET /api/v1/nodes lists what there is")))
+        }
+    }
+}
+
+/// `POST /api/v1/nodes/{node}/remove`.
+pub(crate) async fn remove(
+    State(hub): State<Arc<Hub>>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let request: RemoveRequest = match request(&hub, &headers, body) {
+        Ok(request) => request,
+        Err(wrong) => return problem(&wrong),
+    };
+    let to = request.rename_to.as_deref();
+    if to.is_some_and(|to| format!("{to}/device/1").parse::<EndpointName>().is_err()) {
+        return problem(&Problem::bad_request("the new name may have letters, digits and - _ . : @"));
+    }
+    match hub.write(|state, now| state.remove_node(&name, to, now).map(|()| nodes(state))) {
+        Ok(left) => {
+            info!(node = name, rename_to = to, "node removed or renamed");
+            json(StatusCode::OK, &left)
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// `POST /api/v1/acknowledgements`.
+pub(crate) async fn acknowledge(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let asked: AcknowledgeRequest = match request(&hub, &headers, body) {
+        Ok(request) => request,
+        Err(wrong) => return problem(&wrong),
+    };
+    let note = (!asked.undo).then(|| asked.note.chars().take(240).collect());
+    let done = hub
+        .write(|state, now| state.acknowledge(&asked.node, &asked.id, asked.subject.as_deref(), note, now));
+    match done {
+        Ok(findings) => {
+            info!(node = asked.node, id = asked.id, undo = asked.undo, "finding acknowledged");
+            json(StatusCode::OK, &AcknowledgeAnswer { findings: findings as u64 })
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// `GET /api/v1/maintenance`.
+pub(crate) async fn maintenances(State(hub): State<Arc<Hub>>) -> Response {
+    json(StatusCode::OK, &hub.read(|state, _| maintenance_list(state)))
+}
+
+/// `POST /api/v1/maintenance`.
+pub(crate) async fn maintain(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let asked: MaintenanceRequest = match request(&hub, &headers, body) {
+        Ok(request) => request,
+        Err(wrong) => return problem(&wrong),
+    };
+    if asked.nodes.is_empty() || asked.nodes.len() > 253 {
+        return problem(&Problem::bad_request("name the nodes; * stands for any letters"));
+    }
+    let how_long = asked.seconds.map(Duration::from_secs);
+    let note: String = asked.note.chars().take(240).collect();
+    match hub.write(|state, now| {
+        state.maintain(&asked.nodes, how_long, note, now).map(|()| maintenance_list(state))
+    }) {
+        Ok(list) => {
+            info!(nodes = asked.nodes, seconds = asked.seconds, "maintenance changed");
+            json(StatusCode::OK, &list)
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+fn maintenance_list(state: &Coordinator) -> MaintenanceList {
+    MaintenanceList { maintenances: state.health().maintenances().iter().map(maintenance).collect() }
+}
+
+/// An event as the API shows it, and as it is kept.
+pub(crate) fn event(row: &EventRow) -> EventView {
+    EventView {
+        number: row.number,
+        at: row.at.to_string(),
+        at_ms: row.at.0,
+        node: row.node.clone(),
+        kind: row.kind.as_str().to_owned(),
+        subject: row.subject.clone(),
+        id: row.id.clone(),
+        before: row.before.clone(),
+        after: row.after.clone(),
+        text: row.text.clone(),
+    }
+}
+
+/// The other way; nothing for a kind of a newer version.
+pub(crate) fn event_row(view: &EventView) -> Option<EventRow> {
+    let kind = RowKind::ALL.into_iter().find(|kind| kind.as_str() == view.kind)?;
+    Some(EventRow {
+        number: view.number,
+        at: Wall(view.at_ms),
+        node: view.node.clone(),
+        kind,
+        subject: view.subject.clone(),
+        id: view.id.clone(),
+        before: view.before.clone(),
+        after: view.after.clone(),
+        text: view.text.clone(),
+    })
+}
+
+/// Everything that is not fine, the worst first: what agents found, and what differs between nodes.
+pub(crate) fn findings(state: &Coordinator) -> FindingList {
+    let agents = state.members().agents();
+    let mut all: Vec<(Status, NodeFinding)> = agents
+        .flat_map(|(node, member)| member.findings.iter().map(move |found| (node, found)))
+        .map(|(node, found)| (found.status, finding(state, node, found)))
+        .collect();
+    for drift in state.health().drift() {
+        let found = as_finding(drift);
+        all.push((found.status, finding(state, &drift.node, &found)));
+    }
+    all.sort_by(|(a, first), (b, second)| {
+        b.cmp(a).then_with(|| {
+            (&first.node, &first.id, &first.subject).cmp(&(&second.node, &second.id, &second.subject))
+        })
+    });
+    FindingList { findings: all.into_iter().map(|(_, view)| view).collect() }
+}
+
+fn finding(state: &Coordinator, node: &str, found: &FindingBrief) -> NodeFinding {
+    let key = (node.to_owned(), found.id.clone(), found.subject.clone());
+    let acknowledged = state
+        .health()
+        .acknowledged(&key)
+        .map(|note| AcknowledgementView { at: note.at.to_string(), note: note.note.clone() });
+    NodeFinding {
+        node: node.to_owned(),
+        id: found.id.clone(),
+        status: found.status.as_str().to_owned(),
+        subject: found.subject.clone(),
+        summary: found.summary.clone(),
+        cause: found.cause.clone(),
+        next_step: found.next_step.clone(),
+        evidence: found.evidence.clone(),
+        since: (found.since.0 > 0).then(|| found.since.to_string()),
+        settling: found.settling,
+        latched: found.latched,
+        acknowledged,
+        maintenance: !node.is_empty() && state.health().maintenance_of(node).is_some(),
+        node_lost: state.members().agent(node).is_some_and(|member| member.connection.is_none()),
+    }
+}
+
+pub(crate) fn maintenance(found: &Maintenance) -> MaintenanceView {
+    MaintenanceView {
+        nodes: found.nodes.clone(),
+        since: found.since.to_string(),
+        until: found.until.to_string(),
+        note: found.note.clone(),
+    }
+}
+
+pub(crate) fn node_detail(state: &Coordinator, node: &str) -> Option<NodeDetail> {
+    let view = nodes(state).nodes.into_iter().find(|view| view.name == node)?;
+    let health = state.health();
+    let fact = |fact: &Fact| FactView {
+        subject: fact.subject.clone(),
+        key: fact.key.clone(),
+        value: fact.value.clone(),
+    };
+    Some(NodeDetail {
+        node: view,
+        findings: findings(state).findings.into_iter().filter(|found| found.node == node).collect(),
+        findings_left_out: state
+            .members()
+            .agent(node)
+            .map_or(0, |member| u64::from(member.findings_left_out)),
+        facts: health.facts(node).iter().map(fact).collect(),
+        events: health.events().filter(|row| row.node == node).take(50).map(event).collect(),
+        maintenance: health.maintenance_of(node).map(maintenance),
+    })
+}

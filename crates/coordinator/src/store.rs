@@ -1,0 +1,361 @@
+//! History and notes on disk, in one file, written by a thread of its own: an agent is told that its events are safe when they are.
+//!
+//! The file is bounded in entries and in age. One of another form (a newer version's) is moved aside, never changed.
+
+use crate::findings;
+use crate::hub::Hub;
+use rdmascope_control::coordinator::{Acknowledgement, ConnectionId, EventRow, FindingKey, Maintenance};
+use rdmascope_expose::api::EventView;
+use redb::{Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
+use tracing::{error, info, warn};
+
+/// Version of the file's form.
+const FORM: u64 = 1;
+const EVENTS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("events");
+const NOTES: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("notes");
+const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
+
+/// Events that are kept: a thousand nodes with a hundred events each, about 40 MB.
+const EVENTS_MAX: u64 = 100_000;
+/// How long events are kept.
+const DAYS_MAX: u64 = 30;
+/// Memory that the database may use for its pages, bytes.
+const CACHE_BYTES: usize = 16 * 1024 * 1024;
+/// Orders that may wait; the disk of a coordinator that has so many is broken.
+const ORDERS_MAX: usize = 1_024;
+/// Events that are brought back at the start.
+const RESTORED_MAX: usize = 5_000;
+const FILE: &str = "history.redb";
+
+type Result<T> = std::result::Result<T, redb::Error>;
+
+enum Order {
+    Events(Vec<EventView>, Option<(ConnectionId, u64)>),
+    Notes(Notes),
+}
+
+/// Acknowledgements and maintenances as they are written down.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Notes {
+    acknowledged: Vec<(FindingKey, u64, String)>,
+    maintenance: Vec<(String, u64, u64, String)>,
+}
+
+/// The file, open.
+pub(crate) struct Store {
+    database: Arc<Database>,
+    orders: SyncSender<Order>,
+}
+
+impl Store {
+    /// Opens or makes the file in `folder`, gives the state what is in it, and starts the writer.
+    pub(crate) fn open(hub: &Arc<Hub>, folder: &Path) -> Option<Self> {
+        match open(folder) {
+            Ok(database) => {
+                let database = Arc::new(database);
+                if let Err(error) = restore(hub, &database) {
+                    warn!(%error, "the kept history cannot be read");
+                }
+                let (orders, waiting) = sync_channel(ORDERS_MAX);
+                let (writer, hub) = (Arc::clone(&database), Arc::downgrade(hub));
+                let thread = std::thread::Builder::new().name("history".to_owned());
+                match thread.spawn(move || write_all(&writer, &waiting, &hub)) {
+                    Ok(_) => Some(Self { database, orders }),
+                    Err(error) => {
+                        error!(%error, "the history cannot be kept: no thread for it");
+                        None
+                    }
+                }
+            }
+            Err(error) => {
+                error!(folder = %folder.display(), %error, "the history cannot be kept: is the folder there, writable and not full?");
+                None
+            }
+        }
+    }
+
+    /// Writes events down; false when they cannot even wait for it.
+    pub(crate) fn events(&self, events: Vec<EventView>, then: Option<(ConnectionId, u64)>) -> bool {
+        self.orders.try_send(Order::Events(events, then)).is_ok()
+    }
+
+    /// Writes all notes down, in place of those before.
+    pub(crate) fn notes(&self, notes: Notes) -> bool {
+        self.orders.try_send(Order::Notes(notes)).is_ok()
+    }
+
+    /// Events older than `before` that are wanted, the newest first, at most `limit`.
+    pub(crate) fn older(
+        &self,
+        before: u64,
+        limit: usize,
+        wanted: impl Fn(&EventView) -> bool,
+    ) -> Result<Vec<EventView>> {
+        let read = self.database.begin_read()?;
+        let table = read.open_table(EVENTS)?;
+        let mut found = Vec::new();
+        for entry in table.range(..before)?.rev() {
+            let (_, bytes) = entry?;
+            if let Ok(event) = serde_json::from_slice::<EventView>(bytes.value())
+                && wanted(&event)
+            {
+                found.push(event);
+                if found.len() == limit {
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn open(folder: &Path) -> Result<Database> {
+    let path = folder.join(FILE);
+    let database = Builder::new().set_cache_size(CACHE_BYTES).create(&path)?;
+    let form = {
+        let write = database.begin_write()?;
+        let form = {
+            let mut meta = write.open_table(META)?;
+            let found = meta.get("form")?.map(|form| form.value());
+            if found.is_none() {
+                meta.insert("form", FORM)?;
+            }
+            write.open_table(EVENTS)?;
+            write.open_table(NOTES)?;
+            found.unwrap_or(FORM)
+        };
+        write.commit()?;
+        form
+    };
+    if form == FORM {
+        return Ok(database);
+    }
+    drop(database);
+    let aside = folder.join(format!("{FILE}.form-{form}"));
+    warn!(form, aside = %aside.display(), "the history was written by another version; it is moved aside");
+    std::fs::rename(&path, &aside).map_err(redb::Error::Io)?;
+    open(folder)
+}
+
+fn restore(hub: &Hub, database: &Database) -> Result<()> {
+    let read = database.begin_read()?;
+    let table = read.open_table(EVENTS)?;
+    let mut events = Vec::new();
+    for entry in table.iter()?.rev().take(RESTORED_MAX) {
+        let (_, bytes) = entry?;
+        events.extend(
+            serde_json::from_slice::<EventView>(bytes.value()).ok().as_ref().and_then(findings::event_row),
+        );
+    }
+    events.reverse();
+    let notes = read.open_table(NOTES)?;
+    let notes = notes.get("all")?.and_then(|bytes| serde_json::from_slice::<Notes>(bytes.value()).ok());
+    let (acknowledged, maintenance) = notes.unwrap_or_default().into_parts();
+    info!(events = events.len(), acknowledged = acknowledged.len(), "the history of earlier runs is back");
+    hub.write(|state, _| state.restore_health(events, acknowledged, maintenance));
+    Ok(())
+}
+
+/// Writes as long as somebody gives orders; orders that wait are written together.
+fn write_all(database: &Database, orders: &Receiver<Order>, hub: &Weak<Hub>) {
+    while let Ok(first) = orders.recv() {
+        let all: Vec<Order> = std::iter::once(first).chain(orders.try_iter().take(ORDERS_MAX)).collect();
+        if let Err(error) = write(database, &all) {
+            error!(%error, "the history could not be written: is the disk full?");
+            continue;
+        }
+        let Some(hub) = hub.upgrade() else { return };
+        for order in all {
+            if let Order::Events(_, Some((connection, number))) = order {
+                hub.write(|state, _| state.kept(connection, number));
+            }
+        }
+    }
+}
+
+fn write(database: &Database, orders: &[Order]) -> Result<()> {
+    let write = database.begin_write()?;
+    {
+        let mut events = write.open_table(EVENTS)?;
+        let mut notes = write.open_table(NOTES)?;
+        let mut newest = 0;
+        for order in orders {
+            match order {
+                Order::Events(rows, _) => {
+                    for row in rows {
+                        // These types always have a JSON form.
+                        let bytes = serde_json::to_vec(row).unwrap_or_default();
+                        events.insert(row.number, bytes.as_slice())?;
+                        newest = newest.max(row.at_ms);
+                    }
+                }
+                Order::Notes(all) => {
+                    let bytes = serde_json::to_vec(all).unwrap_or_default();
+                    notes.insert("all", bytes.as_slice())?;
+                }
+            }
+        }
+        prune(&mut events, newest)?;
+    }
+    write.commit()?;
+    Ok(())
+}
+
+/// Removes the oldest events while there are too many, or while they are too old.
+fn prune(events: &mut redb::Table<'_, u64, &[u8]>, newest_ms: u64) -> Result<()> {
+    let oldest_ms = newest_ms.saturating_sub(DAYS_MAX * 24 * 3600 * 1000);
+    loop {
+        let Some((number, at_ms)) = oldest(events)? else { return Ok(()) };
+        if events.len()? <= EVENTS_MAX && at_ms >= oldest_ms {
+            return Ok(());
+        }
+        events.remove(number)?;
+    }
+}
+
+/// Number and time of the oldest event; one that cannot be read counts as old.
+fn oldest(events: &redb::Table<'_, u64, &[u8]>) -> Result<Option<(u64, u64)>> {
+    let first = events.first()?;
+    Ok(first.map(|(number, bytes)| {
+        let at_ms = serde_json::from_slice::<EventView>(bytes.value()).map_or(0, |event| event.at_ms);
+        (number.value(), at_ms)
+    }))
+}
+
+impl Notes {
+    /// What the state holds.
+    pub(crate) fn of(health: &rdmascope_control::coordinator::Health) -> Self {
+        let note = |(key, note): (&FindingKey, &Acknowledgement)| (key.clone(), note.at.0, note.note.clone());
+        let work = |m: &Maintenance| (m.nodes.clone(), m.since.0, m.until.0, m.note.clone());
+        Self {
+            acknowledged: health.acknowledgements().map(note).collect(),
+            maintenance: health.maintenances().iter().map(work).collect(),
+        }
+    }
+
+    fn into_parts(self) -> (Vec<(FindingKey, Acknowledgement)>, Vec<Maintenance>) {
+        use rdmascope_model::Wall;
+        let note = |(key, at, note)| (key, Acknowledgement { at: Wall(at), note });
+        let work =
+            |(nodes, since, until, note)| Maintenance { nodes, since: Wall(since), until: Wall(until), note };
+        (self.acknowledged.into_iter().map(note).collect(), self.maintenance.into_iter().map(work).collect())
+    }
+}
+
+/// Events as they are written and shown.
+pub(crate) fn shown(rows: &[EventRow]) -> Vec<EventView> {
+    rows.iter().map(findings::event).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_control::coordinator::{RowKind, Settings};
+    use rdmascope_host::Clock;
+    use rdmascope_link::EventKind;
+    use rdmascope_model::Wall;
+    use std::time::{Duration, Instant};
+
+    fn hub() -> Arc<Hub> {
+        Arc::new(Hub::new(Settings::default(), 1, Clock::new(), None, false, 100).unwrap())
+    }
+
+    fn folder(name: &str) -> std::path::PathBuf {
+        let folder = std::env::temp_dir().join(format!("rdmascope-store-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn row(number: u64, at: u64) -> EventRow {
+        EventRow {
+            number,
+            at: Wall(at),
+            node: "n1".to_owned(),
+            kind: RowKind::Node(EventKind::StateChange),
+            subject: "mlx5_0/1".to_owned(),
+            id: "state".to_owned(),
+            before: "ACTIVE".to_owned(),
+            after: "DOWN".to_owned(),
+            text: "the port went down".to_owned(),
+        }
+    }
+
+    fn wait_for(store: &Store, count: usize) -> Vec<EventView> {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let found = store.older(u64::MAX, 1_000, |_| true).unwrap();
+            if found.len() == count {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "{} of {count} events were written", found.len());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn history_and_notes_come_back_and_numbers_go_on() {
+        let folder = folder("back");
+        let first = hub();
+        let store = Store::open(&first, &folder).unwrap();
+        assert!(store.events(shown(&[row(1, 1_000), row(2, 2_000)]), None));
+        let maintenance = vec![("n*".to_owned(), 5, 9, "moving".to_owned())];
+        let acknowledged =
+            vec![(("n1".to_owned(), "port-state".to_owned(), "m/1".to_owned()), 7, "known".to_owned())];
+        assert!(store.notes(Notes { acknowledged, maintenance }));
+        let found = wait_for(&store, 2);
+        assert_eq!(found.iter().map(|e| e.number).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(store.older(2, 9, |_| true).unwrap().len(), 1);
+        assert_eq!(store.older(9, 9, |event| event.node == "other").unwrap(), []);
+        drop((store, first));
+        let second = reopened(&folder);
+        second.read(|state, _| {
+            let health = state.health();
+            assert_eq!(health.events().cloned().collect::<Vec<_>>(), [row(2, 2_000), row(1, 1_000)]);
+            assert_eq!(health.maintenance_of("n7").unwrap().note, "moving");
+            assert_eq!(health.acknowledgements().count(), 1);
+        });
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// The writer of the store before may still hold the file for a moment.
+    fn reopened(folder: &Path) -> Arc<Hub> {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let hub = hub();
+            if Store::open(&hub, folder).is_some() {
+                return hub;
+            }
+            assert!(Instant::now() < deadline, "the file stays locked");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn what_is_too_old_is_forgotten() {
+        let folder = folder("old");
+        let hub = hub();
+        let store = Store::open(&hub, &folder).unwrap();
+        let day = 24 * 3600 * 1000;
+        assert!(store.events(shown(&[row(1, day), row(2, 2 * day), row(3, 31 * day + day / 2)]), None));
+        assert_eq!(wait_for(&store, 2).last().unwrap().number, 2);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_another_form_is_moved_aside_and_not_changed() {
+        let folder = folder("form");
+        let database = open(&folder).unwrap();
+        let write = database.begin_write().unwrap();
+        write.open_table(META).unwrap().insert("form", 99).unwrap();
+        write.commit().unwrap();
+        drop(database);
+        drop(open(&folder).unwrap());
+        assert!(folder.join("history.redb.form-99").exists());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
