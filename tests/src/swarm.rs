@@ -2,7 +2,7 @@
 
 use crate::guest::Api;
 use rdmascope_agent::run;
-use rdmascope_config::{Config, AgentConfig, Config, Token, TransportKind};
+use rdmascope_config::{AgentConfig, Config, Token, TransportKind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,9 @@
 //! The runbook pages of the checks say what the code says.
 #![expect(clippy::disallowed_methods, reason = "a test reads and writes files of the repository")]
 
-use rdmascope_checks::{ALL, page};
-use std::collections::BTreeSet;
+use rdmascope_checks::log::Rules;
+use rdmascope_checks::{ALL, page, rule_page};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 fn folder() -> PathBuf {
@@ -10,20 +11,24 @@ fn folder() -> PathBuf {
 }
 
 #[test]
-fn every_check_has_its_page_and_no_page_is_left_over() {
+fn every_check_and_rule_has_its_page_and_no_page_is_left_over() {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
-    let expected: BTreeSet<String> = ALL.iter().map(|check| format!("{}.md", check.id)).collect();
-    for check in ALL {
-        let path = folder().join(format!("{}.md", check.id));
+    let rules = Rules::builtin();
+    let checks = ALL.iter().map(|check| (format!("{}.md", check.id), page(check)));
+    let expected: BTreeMap<String, String> =
+        checks.chain(rules.docs().iter().map(|rule| (format!("{}.md", rule.id), rule_page(rule)))).collect();
+    assert_eq!(expected.len(), ALL.len() + rules.docs().len(), "an id is there twice");
+    for (name, page) in &expected {
+        let path = folder().join(name);
         if update {
-            std::fs::write(&path, page(check)).expect("a page can be written");
+            std::fs::write(&path, page).expect("a page can be written");
         }
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(text == page(check), "{}: out of date: run this test with UPDATE_GOLDEN=1", path.display());
+        assert!(text == *page, "{}: out of date: run this test with UPDATE_GOLDEN=1", path.display());
     }
     let entries = std::fs::read_dir(folder()).expect("the folder is there");
     let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
-    let extra: Vec<String> = names.filter(|name| !expected.contains(name)).collect();
+    let extra: Vec<String> = names.filter(|name| !expected.contains_key(name)).collect();
     assert!(extra.is_empty(), "pages of no check: {extra:?}");
 }
 

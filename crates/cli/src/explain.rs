@@ -3,25 +3,30 @@
 use crate::check_arguments::ExplainFlags;
 use crate::failure::{Failure, code};
 use crate::output::{plain, print};
+use rdmascope_checks::log::Rules;
+use rdmascope_checks::{page, rule_page};
 
 /// Names that are offered for one that does not exist.
 const OFFERED: usize = 3;
 
 /// Runs it.
 pub(crate) fn run(flags: &ExplainFlags) -> Result<u8, Failure> {
-    let Some(check) = rdmascope_checks::ALL.iter().find(|check| check.id == flags.id) else {
-        let text = format!("there is no check '{}'", plain(&flags.id));
+    let check = rdmascope_checks::ALL.iter().find(|check| check.id == flags.id).map(page);
+    let Some(page) = check.or_else(|| Rules::builtin().get(&flags.id).map(rule_page)) else {
+        let text = format!("there is no check and no rule of the kernel log '{}'", plain(&flags.id));
         return Err(
             Failure::new(code::USAGE, text).then(format!("did you mean {}?", nearest(&flags.id).join(", ")))
         );
     };
-    print(&rdmascope_checks::page(check))?;
+    print(&page)?;
     Ok(0)
 }
 
 /// The ids that are most alike, the most alike first.
-fn nearest(id: &str) -> Vec<&'static str> {
-    let mut ids: Vec<&str> = rdmascope_checks::ALL.iter().map(|check| check.id).collect();
+fn nearest(id: &str) -> Vec<String> {
+    let rules = Rules::builtin();
+    let checks = rdmascope_checks::ALL.iter().map(|check| check.id.to_owned());
+    let mut ids: Vec<String> = checks.chain(rules.docs().iter().map(|rule| rule.id.clone())).collect();
     ids.sort_by_key(|known| distance(id, known));
     ids.truncate(OFFERED);
     ids

@@ -2,6 +2,7 @@
 
 use crate::anonymise::Anonymiser;
 use crate::archive::{Archive, ArchiveError, Entry};
+use crate::kmsg::captured_lines;
 use crate::netdev;
 use crate::nic::netdev_files;
 use crate::nodes::device_nodes_text;
@@ -93,11 +94,12 @@ async fn look(host: &Host, mtu_of: &Arc<impl Fn(&str, u8) -> PortMtu + Send + Sy
         // A capture's network devices are read from their files, which netlink makes needless here.
         netdev::from_files(host.tree());
     }
+    let log = captured_lines(host);
     let mut archive = host.recorded();
     if host.is_real() {
         let queue_pairs = host.queue_pairs().await;
         let told = crate::told_files(&snapshot, &queue_pairs);
-        for (path, text) in netlink_answers(&snapshot).into_iter().chain(told) {
+        for (path, text) in netlink_answers(&snapshot).into_iter().chain(told).chain(log) {
             archive.put(&path, Entry::File(text.into_bytes()));
         }
     }

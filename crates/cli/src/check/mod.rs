@@ -6,9 +6,10 @@ use crate::check_arguments::{CheckFlags, ExitStyle};
 use crate::config_check;
 use crate::failure::{Failure, code};
 use crate::output::print;
+use rdmascope_checks::log::Rules;
 use rdmascope_checks::{Look, Past, Policy};
 use rdmascope_config::Config;
-use rdmascope_host::{Host, Sight, ask_verbs, sight};
+use rdmascope_host::{Host, KernelLogReader, Sight, ask_verbs, sight};
 use rdmascope_model::{Finding, KernelLog, Mono, Reading, Snapshot, Status, in_one_line};
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -136,7 +137,7 @@ fn read(host: &Host, flags: &CheckFlags) -> Result<Seen, Failure> {
         at = at.after(now.taken_at.since(before.taken_at).max(Duration::from_millis(1)));
     }
     past.observe(&now, at);
-    let log = kernel_log(host, flags)?;
+    let log = kernel_log(host, flags, &now)?;
     let sights = sight(&now, &host.capabilities(), &log);
     Ok(Seen { now, past, log, sights })
 }
@@ -162,11 +163,11 @@ async fn look(host: &Host, flags: &CheckFlags) -> (Option<Snapshot>, Snapshot) {
 }
 
 /// The kernel log: a file that was given, or the machine's own.
-fn kernel_log(_host: &Host, flags: &CheckFlags) -> Result<Reading<KernelLog>, Failure> {
-    match &flags.kernel_log {
-        Some(file) => text_of(file).map(|_| Reading::failed("the kernel log is not read yet")),
-        None => Ok(Reading::Absent),
+fn kernel_log(host: &Host, flags: &CheckFlags, now: &Snapshot) -> Result<Reading<KernelLog>, Failure> {
+    if let Some(file) = &flags.kernel_log {
+        text_of(file)?;
     }
+    Ok(KernelLogReader::new(flags.kernel_log.clone()).read_now(host, &Rules::builtin(), now))
 }
 
 /// Of several findings the ones that a job scheduler must know of.

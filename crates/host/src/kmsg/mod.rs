@@ -32,6 +32,41 @@ const STEP_BYTES: usize = 64 * 1024;
 /// How much later than the reading a line may be; beyond that it comes from another boot or machine.
 const AHEAD_MAX_MS: u64 = 60_000;
 
+/// Most that is read of a log in a capture, bytes.
+const CAPTURED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The lines of this machine's kernel log that a rule knows, as a capture keeps them; all others are nobody's business. A capture that
+/// is read itself keeps its own files. `None` where the log cannot be read.
+pub(crate) fn captured_lines(host: &Host) -> Option<(String, String)> {
+    if !host.is_real() {
+        for name in [CAPTURED, CAPTURED_PROGRAMS] {
+            // Its record is all that matters.
+            drop(host.tree().beginning(name, CAPTURED_BYTES_MAX));
+        }
+        return None;
+    }
+    let mut device = Device::open(Path::new(KMSG)).ok()?;
+    let (mut tally, times) = (Tally::new(&Rules::builtin(), None), times_now());
+    let mut text = String::new();
+    let mut each = |line: &str| {
+        if tally.line(line, &times).is_some() {
+            text.push_str(&as_dmesg(line));
+        }
+    };
+    device.read(RECORDS_MAX, &mut each).ok()?;
+    Some((CAPTURED.to_owned(), text))
+}
+
+/// A record of `/dev/kmsg` as `dmesg` prints it: without its sequence number, whose gaps would read as records that were lost.
+fn as_dmesg(record: &str) -> String {
+    let line = record.lines().next().unwrap_or_default();
+    let parts = line.split_once(';').and_then(|(head, message)| {
+        let micros: u64 = head.split(',').nth(2)?.parse().ok()?;
+        Some(format!("[{:5}.{:06}] {message}\n", micros / 1_000_000, micros % 1_000_000))
+    });
+    parts.unwrap_or_else(|| format!("{line}\n"))
+}
+
 /// Knows where the kernel log is.
 #[derive(Clone, Debug)]
 pub struct KernelLogReader {

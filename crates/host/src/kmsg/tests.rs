@@ -197,3 +197,9 @@ fn a_folder_of_rules_is_read_in_the_order_of_names() {
     assert_eq!(rule_files(&folder.path().join("rules")).unwrap_err().len(), 1);
     assert!(rule_files(&folder.path().join("none")).unwrap_err()[0].contains("No such file"));
 }
+
+#[test]
+fn a_capture_keeps_records_as_dmesg_prints_them() {
+    assert_eq!(as_dmesg("3,1234,5678901,-;mlx5_core: x\n SUBSYSTEM=pci\n"), "[    5.678901] mlx5_core: x\n");
+    assert_eq!(as_dmesg("plain"), "plain\n");
+}
