@@ -139,9 +139,6 @@ impl KernelLogReader {
     }
 }
 
-/// Largest kernel log of a capture that is read, bytes: a kernel's whole buffer has a few megabytes at most.
-const CAPTURED_BYTES_MAX: usize = 16 * 1024 * 1024;
-
 /// What a capture has.
 fn captured(host: &Host, mut tally: Tally, times: &Times) -> Reading<KernelLog> {
     let mut read = |name: &str, programs: bool| {
