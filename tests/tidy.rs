@@ -23,6 +23,7 @@ const MAY_SPAWN: &[(&str, &str)] = &[
     ("crates/coordinator/src/store.rs", "the one writer of the history: the disk may be slow"),
     ("crates/coordinator/src/snapshot.rs", "the disk may be slow, and the one thread must not be"),
     ("crates/host/src/nic.rs", "drivers may block in the kernel: one thread for each network device"),
+    ("crates/host/src/rtnl/events.rs", "a netlink connection is a task of its own by rtnetlink's design"),
     ("crates/host/src/rtnl/mod.rs", "a netlink connection is a task of its own by rtnetlink's design"),
     (
         "crates/host/src/snapshot.rs",

@@ -3,7 +3,7 @@
 //! Reading and taking over are two steps: the first may wait for the kernel, the second is short, so that a snapshot that others
 //! look at is never held while a driver does not answer.
 
-use crate::snapshot::{Host, MtuOf, finish};
+use crate::snapshot::{Host, MtuOf, Unfinished, finish};
 use crate::{Clock, Traffic, rdma, told};
 use rdmascope_model::{Device, Netdev, PortState, Reading, Snapshot, Wall};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,7 +110,11 @@ impl Host {
         let read = |host: &Self, device: &str, (port, netdev): &Known| {
             (host.port_state(device, *port), host.traffic(device, *port, netdev.as_deref()))
         };
-        let failed = |why: &str| (Reading::failed(why), Reading::failed(why));
+        // Half a second may pass on a machine that is busy; the next look, a second later, finds it stuck or done.
+        let failed = |why: Unfinished| {
+            let late = matches!(why, Unfinished::Late(_));
+            (!late).then(|| (Reading::Failed(why.to_string()), Reading::Failed(why.to_string())))
+        };
         self.each_port(known, Tier::State, read, failed).await
     }
 
@@ -122,17 +126,20 @@ impl Host {
             let asked = told::rdma_netlink(host.tree());
             rdma::counters(host.tree(), device, *port, host.resting(), asked.as_ref())
         };
-        let failed = |why: &str| BTreeMap::from([("hw_counters/".to_owned(), Reading::failed(why))]);
+        let failed = |why: Unfinished| {
+            Some(BTreeMap::from([("hw_counters/".to_owned(), Reading::Failed(why.to_string()))]))
+        };
         self.each_port(known, Tier::Counters, read, failed).await
     }
 
-    /// Asks something of every port, each device on its own thread.
+    /// Asks something of every port, each device on its own thread. Where a device does not answer, `failed` says what stands for its
+    /// ports: nothing leaves them as they are.
     async fn each_port<T: Send + 'static>(
         &self,
         known: Vec<(String, Vec<Known>)>,
         tier: Tier,
         read: impl Fn(&Self, &str, &Known) -> T + Copy + Send + 'static,
-        failed: impl Fn(&str) -> T,
+        failed: impl Fn(Unfinished) -> Option<T>,
     ) -> BTreeMap<(String, u8), T> {
         let begin = |(device, ports): (String, Vec<Known>)| {
             let numbers: Vec<u8> = ports.iter().map(|(number, _)| *number).collect();
@@ -146,8 +153,10 @@ impl Host {
         let deadline = Instant::now() + tier.deadline();
         let mut all = BTreeMap::new();
         for (device, numbers, begun) in begun {
-            let done = finish(begun, deadline, tier.deadline()).await;
-            let values = done.unwrap_or_else(|why| numbers.iter().map(|_| failed(&why)).collect());
+            let values = match finish(begun, deadline, tier.deadline()).await {
+                Ok(values) => values,
+                Err(why) => numbers.iter().filter_map(|_| failed(why)).collect(),
+            };
             all.extend(numbers.into_iter().map(|number| (device.clone(), number)).zip(values));
         }
         all

@@ -272,7 +272,18 @@ pub type MtuOf = dyn Fn(&str, u8) -> PortMtu + Send + Sync;
 type DeviceRead = tokio::task::JoinHandle<Device>;
 
 async fn finish_device(name: &str, read: Option<DeviceRead>, deadline: tokio::time::Instant) -> Device {
-    finish(read, deadline, DEVICE_DEADLINE).await.unwrap_or_else(|why| Device::unread(name, &why))
+    finish(read, deadline, DEVICE_DEADLINE).await.unwrap_or_else(|why| Device::unread(name, &why.to_string()))
+}
+
+/// Why a reading of a device gave nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unfinished {
+    #[error("an earlier reading of this device is still stuck in the kernel")]
+    Stuck,
+    #[error("the thread that read this device ended early")]
+    Ended,
+    #[error("reading this device took longer than {} s", .0.as_secs_f32())]
+    Late(Duration),
 }
 
 /// What was read, or why it was not; `allowed` is the time that the deadline gave.
@@ -280,12 +291,12 @@ pub(crate) async fn finish<T>(
     read: Option<tokio::task::JoinHandle<T>>,
     deadline: tokio::time::Instant,
     allowed: Duration,
-) -> Result<T, String> {
-    let read = read.ok_or("an earlier reading of this device is still stuck in the kernel")?;
+) -> Result<T, Unfinished> {
+    let read = read.ok_or(Unfinished::Stuck)?;
     match tokio::time::timeout_at(deadline, read).await {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(_)) => Err("the thread that read this device ended early".to_owned()),
-        Err(_) => Err(format!("reading this device took longer than {} s", allowed.as_secs_f32())),
+        Ok(Err(_)) => Err(Unfinished::Ended),
+        Err(_) => Err(Unfinished::Late(allowed)),
     }
 }
 

@@ -30,8 +30,8 @@ pub(crate) fn run(flags: &CheckFlags) -> Result<u8, Failure> {
 
 fn judge(flags: &CheckFlags) -> Result<u8, Failure> {
     let policy = policy(flags)?;
-    let host = host(flags)?;
-    let seen = read(&host, flags)?;
+    let host = host(flags, &policy)?;
+    let seen = read(&host, flags, &policy.rules)?;
     if flags.show.self_audit {
         print(&render::audit(&host.opened()))?;
         return Ok(0);
@@ -94,7 +94,7 @@ pub(crate) fn manifest(root: Option<PathBuf>) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn host(flags: &CheckFlags) -> Result<Host, Failure> {
+fn host(flags: &CheckFlags, policy: &Policy) -> Result<Host, Failure> {
     let unknown = |text: String| Failure::new(code::CHECK_UNKNOWN, text);
     let host = match (&flags.capture, &flags.root) {
         (Some(file), _) => Host::from_archive(&text_of(file)?)
@@ -105,7 +105,7 @@ fn host(flags: &CheckFlags) -> Result<Host, Failure> {
             host.map_err(|error| unknown(in_one_line(&error)))?
         }
     };
-    Ok(host.only(&flags.devices))
+    Ok(host.only(&flags.devices).with_workloads(&policy.workloads))
 }
 
 fn text_of(file: &Path) -> Result<String, Failure> {
@@ -122,7 +122,7 @@ struct Seen {
     sights: Vec<Sight>,
 }
 
-fn read(host: &Host, flags: &CheckFlags) -> Result<Seen, Failure> {
+fn read(host: &Host, flags: &CheckFlags, rules: &Rules) -> Result<Seen, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(code::CHECK_UNKNOWN, format!("the program cannot be set up: {error}"))
     })?;
@@ -137,7 +137,7 @@ fn read(host: &Host, flags: &CheckFlags) -> Result<Seen, Failure> {
         at = at.after(now.taken_at.since(before.taken_at).max(Duration::from_millis(1)));
     }
     past.observe(&now, at);
-    let log = kernel_log(host, flags, &now)?;
+    let log = kernel_log(host, flags, rules, &now)?;
     let sights = sight(&now, &host.capabilities(), &log);
     Ok(Seen { now, past, log, sights })
 }
@@ -163,11 +163,16 @@ async fn look(host: &Host, flags: &CheckFlags) -> (Option<Snapshot>, Snapshot) {
 }
 
 /// The kernel log: a file that was given, or the machine's own.
-fn kernel_log(host: &Host, flags: &CheckFlags, now: &Snapshot) -> Result<Reading<KernelLog>, Failure> {
+fn kernel_log(
+    host: &Host,
+    flags: &CheckFlags,
+    rules: &Rules,
+    now: &Snapshot,
+) -> Result<Reading<KernelLog>, Failure> {
     if let Some(file) = &flags.kernel_log {
         text_of(file)?;
     }
-    Ok(KernelLogReader::new(flags.kernel_log.clone()).read_now(host, &Rules::builtin(), now))
+    Ok(KernelLogReader::new(flags.kernel_log.clone()).read_now(host, rules, now))
 }
 
 /// Of several findings the ones that a job scheduler must know of.

@@ -105,3 +105,17 @@ fn a_device_whose_last_reading_is_stuck_is_unknown_and_the_others_are_seen() {
     assert!(bench.refresh(Tier::State));
     assert_eq!(bench.port(0).state, Reading::Value(PortState::Active));
 }
+
+#[test]
+fn a_device_that_is_late_once_is_left_as_it_was() {
+    let mut bench = Bench::new(1);
+    let slow = bench.runtime.block_on(async {
+        let key = "late".to_owned();
+        let begun = bench.host.begin(key, "mlx5_0", |_, _| std::thread::sleep(Duration::from_millis(50)));
+        finish(begun, Instant::now(), Duration::ZERO).await
+    });
+    assert_eq!(slow, Err(Unfinished::Late(Duration::ZERO)));
+    let fresh = Fresh { at: Wall(1), part: Part::States(BTreeMap::new()) };
+    assert!(!fresh.apply(&mut bench.snapshot));
+    assert_eq!(bench.port(0).state, Reading::Value(PortState::Active));
+}
