@@ -121,15 +121,16 @@ pub(crate) fn as_json(outcomes: &[(Case, Outcome)]) -> Vec<String> {
             "holds": asked.holds(), "against": "applicable cases", "seen_against": asked.counts.applicable(),
         })
     });
+    // Nothing is asked of one case alone: they explain the totals.
     let each = outcomes.iter().map(|(case, outcome)| {
-        let (seen, holds, against) = match outcome {
-            Outcome::Right => ("right", true, None),
-            Outcome::NotHere(why) => ("not applicable", true, Some(why.clone())),
-            Outcome::Wrong(whys) => ("wrong", false, Some(whys.join(" | "))),
+        let (seen, unit, why) = match outcome {
+            Outcome::Right => (Some(1), "right", None),
+            Outcome::NotHere(why) => (None, "not applicable", Some(why.clone())),
+            Outcome::Wrong(whys) => (Some(0), "right", Some(whys.join(" | "))),
         };
         json!({
-            "what": format!("{} ({})", case.id, case.kind), "seen": seen, "unit": "", "asked": "right",
-            "holds": holds, "against": against, "seen_against": null,
+            "what": format!("{} ({})", case.id, case.kind), "seen": seen, "unit": unit, "asked": "",
+            "holds": true, "against": why, "seen_against": null,
         })
     });
     totals.chain(each).map(|row| row.to_string()).collect()
