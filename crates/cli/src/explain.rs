@@ -4,7 +4,7 @@ use crate::check_arguments::ExplainFlags;
 use crate::failure::{Failure, code};
 use crate::output::{plain, print};
 use rdmascope_checks::log::Rules;
-use rdmascope_checks::{page, rule_page};
+use rdmascope_checks::{DRIFT, drift_page, page, rule_page};
 
 /// Names that are offered for one that does not exist.
 const OFFERED: usize = 3;
@@ -12,6 +12,7 @@ const OFFERED: usize = 3;
 /// Runs it.
 pub(crate) fn run(flags: &ExplainFlags) -> Result<u8, Failure> {
     let check = rdmascope_checks::ALL.iter().find(|check| check.id == flags.id).map(page);
+    let check = check.or_else(|| (flags.id == DRIFT).then(drift_page));
     let Some(page) = check.or_else(|| Rules::builtin().get(&flags.id).map(rule_page)) else {
         let text = format!("there is no check and no rule of the kernel log '{}'", plain(&flags.id));
         return Err(
@@ -26,7 +27,8 @@ pub(crate) fn run(flags: &ExplainFlags) -> Result<u8, Failure> {
 fn nearest(id: &str) -> Vec<String> {
     let rules = Rules::builtin();
     let checks = rdmascope_checks::ALL.iter().map(|check| check.id.to_owned());
-    let mut ids: Vec<String> = checks.chain(rules.docs().iter().map(|rule| rule.id.clone())).collect();
+    let rule_ids = rules.docs().iter().map(|rule| rule.id.clone());
+    let mut ids: Vec<String> = checks.chain(rule_ids).chain([DRIFT.to_owned()]).collect();
     ids.sort_by_key(|known| distance(id, known));
     ids.truncate(OFFERED);
     ids

@@ -2,6 +2,7 @@
 
 use super::health::{Acknowledgement, EventRow, FindingKey, MAINTENANCE_MAX, Maintenance, RowKind};
 use super::{Action, CommandError, ConnectionId, Coordinator, Drift, Health};
+use rdmascope_checks::{DRIFT, DRIFT_CAUSES};
 use rdmascope_link::{Fact, FindingBrief, NodeEvent, ToAgent};
 use rdmascope_model::{Now, Wall};
 use std::collections::BTreeSet;
@@ -45,7 +46,12 @@ impl Coordinator {
 
     /// A node's findings were replaced: acknowledgements of those that are over go with them.
     pub(super) fn findings_changed(&mut self, node: &str) {
-        let findings = self.members.agent(node).map(|member| member.findings.clone()).unwrap_or_default();
+        let Some(member) = self.members.agent(node) else { return };
+        // What its frame had no room for may well be there.
+        if member.findings_left_out > 0 {
+            return;
+        }
+        let findings = self.findings_of(node).unwrap_or_default();
         let there: BTreeSet<_> = findings.iter().map(|f| (f.id.as_str(), f.subject.as_str())).collect();
         if self.health.forget_settled(node, &there) {
             self.outbox.push_back(Action::KeepNotes);
@@ -82,12 +88,31 @@ impl Coordinator {
         let members = &self.members;
         let (came, went) = self.health.compare(|node| members.connection(node).is_some(), now.mono);
         for drift in came {
+            // Whoever knew of a difference of this part did not know of this one.
+            let known = (drift.node.clone(), DRIFT.to_owned(), drift.subject.clone());
+            if self.health.acknowledge(known, None) {
+                self.outbox.push_back(Action::KeepNotes);
+            }
             let text = in_words(&drift);
             self.note(&drift.node, RowKind::DriftRaised, &drift.subject, &drift.key, text, now);
         }
         for drift in went {
-            let text = format!("{} is like the others again", drift.key);
+            // In maintenance and without its agent a node is not compared: then nobody knows.
+            let compared = drift.node.is_empty()
+                || (self.members.connection(&drift.node).is_some()
+                    && self.health.maintenance_of(&drift.node).is_none());
+            let text = if compared {
+                format!("{} is like the others again", drift.key)
+            } else {
+                format!(
+                    "{} is not compared any more: {} is not there, or in maintenance",
+                    drift.key, drift.node
+                )
+            };
             self.note(&drift.node, RowKind::DriftCleared, &drift.subject, &drift.key, text, now);
+            if compared {
+                self.findings_changed(&drift.node);
+            }
         }
     }
 
@@ -129,7 +154,7 @@ impl Coordinator {
             let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
             return Err(CommandError::Unknown(format!("{node} has no such finding; it has: {there}")));
         }
-        let changed = keys.len();
+        let (meant, mut changed) = (keys.len(), 0);
         for key in keys {
             let (_, id, subject) = key.clone();
             let note = note.clone().map(|note| Acknowledgement { at: now.wall, note });
@@ -137,9 +162,16 @@ impl Coordinator {
                 || "the acknowledgement was taken back".to_owned(),
                 |note| format!("acknowledged: {}", note.note),
             );
+            let taken_back = note.is_none();
             if !self.health.acknowledge(key, note) {
+                if !taken_back {
+                    let text =
+                        format!("too many acknowledgements: {changed} of {meant} were taken; take some back");
+                    return Err(CommandError::Conflict(text));
+                }
                 continue;
             }
+            changed += 1;
             self.note(node, RowKind::Acknowledgement, &subject, &id, text, now);
         }
         self.outbox.push_back(Action::KeepNotes);
@@ -228,12 +260,11 @@ impl Coordinator {
 #[must_use]
 pub fn as_finding(drift: &Drift) -> FindingBrief {
     FindingBrief {
-        id: "drift".to_owned(),
+        id: DRIFT.to_owned(),
         status: rdmascope_model::Status::Warn,
         subject: drift.subject.clone(),
         summary: in_words(drift),
-        cause: "somebody changed it here and not there, a new or repaired node came with other defaults, or a roll-out is half done"
-            .to_owned(),
+        cause: DRIFT_CAUSES.join(", or "),
         next_step: format!(
             "Make them alike, or pin what is meant in the manifest: `rdmascope check` on both shows the values of {}; \
              `rdmascope events --node NODE` shows when it changed.",
