@@ -58,7 +58,8 @@ impl Store {
             Ok(database) => {
                 let database = Arc::new(database);
                 if let Err(error) = restore(hub, &database) {
-                    warn!(%error, "the kept history cannot be read");
+                    error!(%error, "the kept history cannot be read; it is left as it is, and nothing is added");
+                    return None;
                 }
                 let (orders, waiting) = sync_channel(ORDERS_MAX);
                 let (writer, hub) = (Arc::clone(&database), Arc::downgrade(hub));
