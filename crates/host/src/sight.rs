@@ -73,7 +73,9 @@ pub fn sight(snapshot: &Snapshot, capabilities: &Reading<u64>, log: &Reading<Ker
         ),
         (
             "ECN settings",
-            netdevs(snapshot, |netdev| nothing(&netdev.ecn.notification_point)),
+            netdevs(snapshot, |netdev| {
+                worst(vec![nothing(&netdev.ecn.notification_point), nothing(&netdev.ecn.cnp_dscp)])
+            }),
             with(SYS_ADMIN, " or root, and the host's debugfs (/sys/kernel/debug)"),
         ),
         (
