@@ -109,12 +109,15 @@ fn event_words(event: &EventView) -> String {
         ("", "") => String::new(),
         (before, after) => format!(" [{} -> {}]", or_none(before), or_none(after)),
     };
+    // Many texts name their subject already.
+    let subject = Some(&event.subject).filter(|subject| !event.text.contains(subject.as_str()));
+    let subject = subject.map(|subject| format!("{subject}: ")).unwrap_or_default();
     format!(
-        "{} {} {}: {} {}{}\n",
+        "{} {} {}: {}{}{}\n",
         event.at,
         plain(node),
         plain(&event.kind),
-        plain(&event.subject),
+        plain(&subject),
         plain(&event.text),
         plain(&change)
     )
