@@ -256,7 +256,7 @@ mod tests {
             after: String::new(),
             text: "pfc changed".to_owned(),
         };
-        assert_eq!(event_words(&event), "T n1 setting-change: mlx5_0/1 pfc changed [3 -> none]\n");
+        assert_eq!(event_words(&event), "T n1 setting-change: mlx5_0/1: pfc changed [3 -> none]\n");
         assert_eq!(escaped("a/b c"), "a%2Fb%20c");
     }
 }

@@ -5,6 +5,7 @@ use crate::failure::{Failure, code};
 use crate::output::{plain, print};
 use rdmascope_checks::log::Rules;
 use rdmascope_checks::{DRIFT, drift_page, page, rule_page};
+use rdmascope_config::distance;
 
 /// Names that are offered for one that does not exist.
 const OFFERED: usize = 3;
@@ -34,30 +35,12 @@ fn nearest(id: &str) -> Vec<String> {
     ids
 }
 
-/// Letters that must be added, taken away or replaced to make one word of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    // The words of a command line are short; a longer one is like nothing.
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().collect());
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    for (row, left) in a.iter().enumerate() {
-        let mut diagonal = row;
-        above[0] = row + 1;
-        for (column, right) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(left != right);
-            diagonal = above[column + 1];
-            above[column + 1] = replaced.min(diagonal + 1).min(above[column] + 1);
-        }
-    }
-    above[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_mistyped_id_finds_its_check() {
-        assert_eq!((distance("", "abc"), distance("kitten", "sitting"), distance("same", "same")), (3, 3, 0));
         assert_eq!(nearest("port-sate")[0], "port-state");
         assert_eq!(nearest("netdev_mtu")[0], "netdev-mtu");
     }
