@@ -38,7 +38,7 @@ pub fn drift_page() -> String {
         "`rdmascope findings --node NODE`: its value, and how many others have another one.",
         "`rdmascope events --node NODE`: when it changed (`setting-change`).",
         "Make them alike, or pin what is meant: `rdmascope config manifest` on a node that is right.",
-        "Where the difference is meant: `rdmascope ack NODE drift --note WHY`.",
+        "Where the difference is meant: `rdmascope ack NODE drift --note WHY` (`''` for NODE where it names the whole cluster).",
     ];
     let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     written(DRIFT, about, &owned(&DRIFT_CAUSES), &owned(&steps))

@@ -10,7 +10,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use rdmascope_control::coordinator::{
-    Acknowledgement, Coordinator, EventRow, Maintenance, RowKind, as_finding,
+    Acknowledgement, Coordinator, EventRow, Maintenance, RowKind, as_finding, finding_key,
 };
 use rdmascope_expose::api::{
     AcknowledgeAnswer, AcknowledgeRequest, AcknowledgementView, EventList, EventView, FactView, FindingList,
@@ -268,7 +268,7 @@ fn becomes(state: &Coordinator, node: &str, found: &FindingBrief) -> FindingStat
 }
 
 fn acknowledged<'a>(state: &'a Coordinator, node: &str, found: &FindingBrief) -> Option<&'a Acknowledgement> {
-    state.health().acknowledged(&(node.to_owned(), found.id.clone(), found.subject.clone()))
+    state.health().acknowledged(&finding_key(node, found))
 }
 
 fn finding(state: &Coordinator, node: &str, found: &FindingBrief) -> NodeFinding {
@@ -415,6 +415,12 @@ mod tests {
         tell(&mut state, "26:3");
         state.handle(Event::Tick, later(4));
         let open = findings(&state, |_, _| true);
-        assert_eq!((names(&open), open[0].acknowledged.is_some()), (vec![("c", "drift"); 2], false));
+        let acknowledged: Vec<_> =
+            open.iter().map(|found| (found.evidence[0].as_str(), found.acknowledged.is_some())).collect();
+        assert_eq!(acknowledged, [("dscp = 26:3", false), ("pfc = none", true)]);
+        // It is over only when a comparison says so.
+        says(&mut state, 3, ToCoordinator::facts(vec![fact("pfc", "3"), fact("dscp", "26:3")]));
+        state.handle(Event::Tick, later(6));
+        assert_eq!(state.health().acknowledgements().count(), 0);
     }
 }

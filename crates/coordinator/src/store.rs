@@ -146,6 +146,7 @@ fn restore(hub: &Hub, database: &Database) -> Result<()> {
     let read = database.begin_read()?;
     let table = read.open_table(EVENTS)?;
     let mut events = Vec::new();
+    let last_number = table.last()?.map_or(0, |(number, _)| number.value());
     for entry in table.iter()?.rev().take(RESTORED_MAX) {
         let (_, bytes) = entry?;
         events.extend(
@@ -157,7 +158,7 @@ fn restore(hub: &Hub, database: &Database) -> Result<()> {
     let notes = notes.get("all")?.and_then(|bytes| serde_json::from_slice::<Notes>(bytes.value()).ok());
     let (acknowledged, maintenance) = notes.unwrap_or_default().into_parts();
     info!(events = events.len(), acknowledged = acknowledged.len(), "the history of earlier runs is back");
-    hub.write(|state, _| state.restore_health(events, acknowledged, maintenance));
+    hub.write(|state, _| state.restore_health(events, last_number, acknowledged, maintenance));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! What nodes tell of themselves: facts and what differs between them, events, acknowledgements, maintenance.
 
 use super::drift::{self, Drift};
-use rdmascope_checks::manifest::glob;
+use rdmascope_checks::{DRIFT, manifest::glob};
 use rdmascope_link::{EventKind, Fact, NodeEvent};
 use rdmascope_model::{Mono, Now, Wall};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -117,7 +117,7 @@ pub struct Maintenance {
     pub note: String,
 }
 
-/// Node, id and subject of a finding.
+/// Node, id and subject of a finding, as [`super::finding_key`] makes it.
 pub type FindingKey = (String, String, String);
 
 /// Facts, history and notes of all nodes.
@@ -255,14 +255,16 @@ impl Health {
         rows
     }
 
-    /// Brings back what an earlier coordinator kept; events in the order of their numbers.
+    /// Brings back what an earlier coordinator kept; events in the order of their numbers. `last_number` was given to the last event,
+    /// which another version may have written in a form that is not known here.
     pub fn restore(
         &mut self,
         events: Vec<EventRow>,
+        last_number: u64,
         acknowledged: Vec<(FindingKey, Acknowledgement)>,
         maintenance: Vec<Maintenance>,
     ) {
-        self.last_number = events.last().map_or(self.last_number, |event| event.number.max(self.last_number));
+        self.last_number = self.last_number.max(last_number);
         self.events = events.into_iter().rev().take(EVENTS_HELD).rev().collect();
         self.acknowledged = acknowledged.into_iter().take(NOTES_MAX).collect();
         self.maintenance = maintenance.into_iter().take(NOTES_MAX).collect();
@@ -282,8 +284,10 @@ impl Health {
     /// Forgets acknowledgements of a node's findings that are no longer there: if they come back, it is news.
     pub(super) fn forget_settled(&mut self, node: &str, there: &BTreeSet<(&str, &str)>) -> bool {
         let before = self.acknowledged.len();
-        self.acknowledged
-            .retain(|(of, id, subject), _| of != node || there.contains(&(id.as_str(), subject.as_str())));
+        // Differences between nodes are no findings of an agent; they are over when a comparison says so.
+        self.acknowledged.retain(|(of, id, subject), _| {
+            of != node || id == DRIFT || there.contains(&(id.as_str(), subject.as_str()))
+        });
         before != self.acknowledged.len()
     }
 
@@ -371,7 +375,7 @@ mod tests {
         let kept = health.take_events("a", 1, many, now(9_000));
         assert_eq!(health.events().count(), EVENTS_HELD);
         let mut next = Health::default();
-        next.restore(kept, Vec::new(), Vec::new());
+        next.restore(kept, EVENTS_HELD as u64 + 10, Vec::new(), Vec::new());
         assert_eq!(next.take_events("a", 1, vec![event(1)], now(9_000))[0].number, EVENTS_HELD as u64 + 11);
     }
 

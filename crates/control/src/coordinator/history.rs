@@ -15,14 +15,15 @@ impl Coordinator {
         &self.health
     }
 
-    /// Brings back what an earlier coordinator kept.
+    /// Brings back what an earlier coordinator kept; see [`Health::restore`].
     pub fn restore_health(
         &mut self,
         events: Vec<EventRow>,
+        last_number: u64,
         acknowledged: Vec<(FindingKey, Acknowledgement)>,
         maintenance: Vec<Maintenance>,
     ) {
-        self.health.restore(events, acknowledged, maintenance);
+        self.health.restore(events, last_number, acknowledged, maintenance);
     }
 
     /// A node's events up to this one are written down: the agent may forget them.
@@ -51,8 +52,8 @@ impl Coordinator {
         if member.findings_left_out > 0 {
             return;
         }
-        let findings = self.findings_of(node).unwrap_or_default();
-        let there: BTreeSet<_> = findings.iter().map(|f| (f.id.as_str(), f.subject.as_str())).collect();
+        let there: BTreeSet<_> =
+            member.findings.iter().map(|f| (f.id.as_str(), f.subject.as_str())).collect();
         if self.health.forget_settled(node, &there) {
             self.outbox.push_back(Action::KeepNotes);
         }
@@ -88,11 +89,6 @@ impl Coordinator {
         let members = &self.members;
         let (came, went) = self.health.compare(|node| members.connection(node).is_some(), now.mono);
         for drift in came {
-            // Whoever knew of a difference of this part did not know of this one.
-            let known = (drift.node.clone(), DRIFT.to_owned(), drift.subject.clone());
-            if self.health.acknowledge(known, None) {
-                self.outbox.push_back(Action::KeepNotes);
-            }
             let text = in_words(&drift);
             self.note(&drift.node, RowKind::DriftRaised, &drift.subject, &drift.key, text, now);
         }
@@ -110,8 +106,9 @@ impl Coordinator {
                 )
             };
             self.note(&drift.node, RowKind::DriftCleared, &drift.subject, &drift.key, text, now);
-            if compared {
-                self.findings_changed(&drift.node);
+            let key = finding_key(&drift.node, &as_finding(&drift));
+            if compared && self.health.acknowledge(key, None) {
+                self.outbox.push_back(Action::KeepNotes);
             }
         }
     }
@@ -143,11 +140,8 @@ impl Coordinator {
     ) -> Result<usize, CommandError> {
         let findings = self.findings_of(node)?;
         let meant = |f: &&FindingBrief| f.id == id && subject.is_none_or(|subject| f.subject == subject);
-        let keys: Vec<FindingKey> = findings
-            .iter()
-            .filter(meant)
-            .map(|f| (node.to_owned(), f.id.clone(), f.subject.clone()))
-            .collect();
+        let keys: Vec<(FindingKey, String)> =
+            findings.iter().filter(meant).map(|f| (finding_key(node, f), f.subject.clone())).collect();
         if keys.is_empty() {
             let there: Vec<_> =
                 findings.iter().map(|f| format!("{} ({})", f.id, f.subject)).take(20).collect();
@@ -155,8 +149,7 @@ impl Coordinator {
             return Err(CommandError::Unknown(format!("{node} has no such finding; it has: {there}")));
         }
         let (meant, mut changed) = (keys.len(), 0);
-        for key in keys {
-            let (_, id, subject) = key.clone();
+        for (key, subject) in keys {
             let note = note.clone().map(|note| Acknowledgement { at: now.wall, note });
             let text = note.as_ref().map_or_else(
                 || "the acknowledgement was taken back".to_owned(),
@@ -172,7 +165,7 @@ impl Coordinator {
                 continue;
             }
             changed += 1;
-            self.note(node, RowKind::Acknowledgement, &subject, &id, text, now);
+            self.note(node, RowKind::Acknowledgement, &subject, id, text, now);
         }
         self.outbox.push_back(Action::KeepNotes);
         self.matrix.touch();
@@ -180,9 +173,14 @@ impl Coordinator {
     }
 
     fn findings_of(&self, node: &str) -> Result<Vec<FindingBrief>, CommandError> {
-        let member = self.members.agent(node).ok_or_else(|| self.unknown_node(node))?;
+        // A kind that is split belongs to no node.
+        let told = match self.members.agent(node) {
+            Some(member) => member.findings.as_slice(),
+            None if node.is_empty() => &[],
+            None => return Err(self.unknown_node(node)),
+        };
         let drift = self.health.drift().iter().filter(|drift| drift.node == node).map(as_finding);
-        Ok(member.findings.iter().cloned().chain(drift).collect())
+        Ok(told.iter().cloned().chain(drift).collect())
     }
 
     /// Begins a maintenance, or (without a duration) ends it.
@@ -254,6 +252,15 @@ impl Coordinator {
         let known: Vec<_> = self.members.agents().map(|(name, _)| name).take(20).collect();
         CommandError::UnknownNode(format!("no node '{node}'; there are: {}", known.join(", ")))
     }
+}
+
+/// What an acknowledgement is kept under: for a difference between nodes with the setting that differs, of which one part may have several.
+#[must_use]
+pub fn finding_key(node: &str, found: &FindingBrief) -> FindingKey {
+    let setting = found.evidence.first().and_then(|line| line.split_once(" = ")).map_or("", |(name, _)| name);
+    let subject =
+        if found.id == DRIFT { format!("{} {setting}", found.subject) } else { found.subject.clone() };
+    (node.to_owned(), found.id.clone(), subject)
 }
 
 /// A difference between nodes as a finding of the node that differs.
