@@ -23,6 +23,8 @@ pub enum RowKind {
     Connected,
     /// An agent's connection ended.
     Lost,
+    /// Events of a node that its agent had no room to keep.
+    EventsLost,
     /// A part is no longer like the others of its kind.
     DriftRaised,
     /// It is like them again.
@@ -37,7 +39,7 @@ pub enum RowKind {
 
 impl RowKind {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Node(EventKind::StateChange),
         Self::Node(EventKind::FindingRaised),
         Self::Node(EventKind::FindingCleared),
@@ -45,6 +47,7 @@ impl RowKind {
         Self::Node(EventKind::SettingChange),
         Self::Connected,
         Self::Lost,
+        Self::EventsLost,
         Self::DriftRaised,
         Self::DriftCleared,
         Self::Acknowledgement,
@@ -63,6 +66,7 @@ impl RowKind {
             Self::Node(EventKind::SettingChange) => "setting-change",
             Self::Connected => "agent-connected",
             Self::Lost => "agent-lost",
+            Self::EventsLost => "events-lost",
             Self::DriftRaised => "drift-raised",
             Self::DriftCleared => "drift-cleared",
             Self::Acknowledgement => "acknowledgement",
@@ -233,11 +237,15 @@ impl Health {
         events: Vec<NodeEvent>,
         now: Now,
     ) -> Vec<EventRow> {
-        let (known_run, mut last) = self.taken.get(node).copied().unwrap_or((run, 0));
-        if known_run != run {
-            last = 0;
-        }
+        let known = self.taken.get(node).copied();
+        let last = known.filter(|(known_run, _)| *known_run == run).map_or(0, |(_, last)| last);
         let mut rows = Vec::new();
+        // A coordinator that has just started knows nothing of the numbers before.
+        let first = events.first().map_or(0, |event| event.number);
+        let lost = first.saturating_sub(last + 1);
+        if known.is_some() && lost > 0 {
+            rows.push(self.add(events_lost(node, lost, now)));
+        }
         for event in events.into_iter().filter(|event| event.number > last) {
             self.taken.insert(node.to_owned(), (run, event.number));
             rows.push(self.add(EventRow {
@@ -333,6 +341,20 @@ impl Health {
     }
 }
 
+fn events_lost(node: &str, count: u64, now: Now) -> EventRow {
+    EventRow {
+        number: 0,
+        at: now.wall,
+        node: node.to_owned(),
+        kind: RowKind::EventsLost,
+        subject: String::new(),
+        id: String::new(),
+        before: String::new(),
+        after: String::new(),
+        text: format!("{count} events of {node} are missing: its agent had no room to keep them"),
+    }
+}
+
 /// How long a maintenance may last: one that is forgotten must not hide a broken node for ever.
 pub const MAINTENANCE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -366,6 +388,13 @@ mod tests {
         let numbers: Vec<_> = health.events().map(|row| row.number).collect();
         assert_eq!(numbers, [4, 3, 2, 1]);
         assert_eq!(health.events().next().unwrap().at, Wall(4_000), "not later than it was heard of");
+        let kept = health.take_events("a", 2, vec![event(9)], now(9_000));
+        assert_eq!(
+            kept.iter().map(|row| row.kind.as_str()).collect::<Vec<_>>(),
+            ["events-lost", "state-change"]
+        );
+        assert!(kept[0].text.starts_with("7 events of a "), "{}", kept[0].text);
+        assert_eq!(health.take_events("b", 1, vec![event(9)], now(9_000)).len(), 1, "not known before");
     }
 
     #[test]
