@@ -7,7 +7,7 @@ use rdmascope_checks::counters::{CATALOGUE, Meaning, add_up};
 use rdmascope_model::Reading;
 
 impl Host {
-    /// [`retransmits`] read now, from its own few files alone, so that it can stand before and after a probe.
+    /// How often a port began to send again, read now from its own few files alone.
     #[must_use]
     pub fn read_retransmits(&self, device: &str, port: u8) -> Reading<u64> {
         let base = format!("{CLASS}/{device}/ports/{port}/hw_counters");

@@ -50,6 +50,13 @@ pub(crate) fn hex_u32(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("{} is not a hexadecimal number", quoted(text)))
 }
 
+/// Capabilities in force of a process, a bit for each: `CapEff:\t000001ffffffffff` of its `status`.
+pub(crate) fn capabilities(status: &str) -> Result<u64, String> {
+    let set =
+        status.lines().find_map(|line| line.strip_prefix("CapEff:")).ok_or("there is no line 'CapEff:'")?;
+    u64::from_str_radix(set.trim(), 16).map_err(|_| "its capabilities are no hexadecimal number".to_owned())
+}
+
 /// A GUID: four groups of four hexadecimal digits.
 pub(crate) fn guid(text: &str) -> Result<String, String> {
     let groups: Vec<&str> = text.split(':').collect();

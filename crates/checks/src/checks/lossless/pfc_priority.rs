@@ -3,9 +3,9 @@
 use super::{pfc, setting};
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::verdict::{Verdict, priorities, shown};
+use crate::verdict::{Verdict, shown};
 use crate::wires::{Wire, each_wire};
-use rdmascope_model::{Finding, Reading, Trust};
+use rdmascope_model::{Finding, Reading, Trust, priorities};
 use std::collections::BTreeMap;
 
 const ID: &str = "pfc-priority";
