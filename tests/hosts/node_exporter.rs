@@ -1,0 +1,1 @@
+//! What another exporter reads from the same files.
