@@ -284,7 +284,7 @@ fn add_counters(
     let mut refusal = String::new();
     for name in names.into_iter().filter(|n| !NO_COUNTERS.contains(&&n[..])).take(COUNTERS_MAX) {
         let path = format!("{base}/{folder}/{name}");
-        let read = || there.parsed(&name, parse::counter);
+        let read = || parse::known(there.parsed(&name, parse::counter));
         let value = match resting {
             Some(resting) if refused >= REFUSALS_MAX && !answered => {
                 resting.rest(&path, now, &refusal);
