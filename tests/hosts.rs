@@ -87,13 +87,25 @@ fn read(host: &Host) -> Snapshot {
     runtime.block_on(host.snapshot(|_, _| PortMtu::failed("a capture must not ask the real machine")))
 }
 
-fn judged(capture: &str) -> Judged {
+/// What is expected of a machine: what its folder says (`config.yaml`, as for `rdmascope check --config`), or nothing special.
+fn policy_of(name: &str) -> Policy {
+    let file = folder().join(name).join("config.yaml");
+    let expected = if file.is_file() {
+        rdmascope_config::load(&file).unwrap_or_else(|problems| panic!("{problems}")).policy
+    } else {
+        Policy::default()
+    };
+    // As `rdmascope check --in-container` is called in a pod.
+    Policy { in_container: name == "mlx5-container", ..expected }
+}
+
+fn judged(capture: &str, policy: &Policy) -> Judged {
     let host = Host::from_archive(capture).unwrap_or_else(|error| panic!("{error}"));
-    let (policy, now) = (Policy::default(), read(&host));
+    let now = read(&host);
     let before = host.earlier().map(|before| read(&before));
     let past = Past::from_two(before.as_ref().unwrap_or(&now), &now);
     let log = KernelLogReader::new(None).read_now(&host, &policy.rules, &now);
-    let look = Look { now: &now, past: &past, log: &log, policy: &policy };
+    let look = Look { now: &now, past: &past, log: &log, policy };
     let findings = run(&look);
     Judged { now, log, findings }
 }
@@ -108,12 +120,11 @@ fn findings_text(findings: &[Finding]) -> String {
 }
 
 /// The agent's `/metrics` of the machine.
-pub(crate) fn metrics_text(capture: &str) -> String {
-    let Judged { now, log, findings } = judged(capture);
+fn metrics_text(Judged { now, log, findings }: &Judged) -> String {
     agent(&AgentInput {
         version: "0.0.0",
-        snapshot: Some(&now),
-        findings: &findings,
+        snapshot: Some(now),
+        findings,
         kernel_log: log.value(),
         took: &BTreeMap::new(),
         retransmits,
@@ -130,9 +141,9 @@ fn every_machine_is_judged_as_people_have_read_it() {
         same_as(name, CAPTURE, &machine.capture(), &mut wrong);
     }
     for name in names() {
-        let capture = text_of(&name);
-        same_as(&name, "findings.txt", &findings_text(&judged(&capture).findings), &mut wrong);
-        same_as(&name, "metrics.txt", &metrics_text(&capture), &mut wrong);
+        let judged = judged(&text_of(&name), &policy_of(&name));
+        same_as(&name, "findings.txt", &findings_text(&judged.findings), &mut wrong);
+        same_as(&name, "metrics.txt", &metrics_text(&judged), &mut wrong);
     }
     assert!(wrong.is_empty(), "{}\nread each line, then UPDATE_GOLDEN=1", wrong.join("\n"));
 }
@@ -144,7 +155,7 @@ fn healthy_machines_are_quiet_and_others_are_not() {
         assert!(all.contains(name), "{name} is gone");
     }
     for name in all {
-        let findings = judged(&text_of(&name)).findings;
+        let findings = judged(&text_of(&name), &policy_of(&name)).findings;
         let loud: Vec<String> = findings
             .iter()
             .filter(|f| f.status != Status::Ok)
@@ -162,9 +173,10 @@ fn healthy_machines_are_quiet_and_others_are_not() {
 #[test]
 fn one_change_to_a_healthy_machine_is_found() {
     let healthy = text_of("mlx5-roce");
-    assert_eq!(findings_text(&judged(&healthy).findings).lines().count(), 1);
+    let text = |capture: &str| findings_text(&judged(capture, &Policy::default()).findings);
+    assert_eq!(text(&healthy).lines().count(), 1);
     let broken = healthy.replacen("/eth5/mtu\n9000\n", "/eth5/mtu\n1500\n", 1);
     assert_ne!(broken, healthy);
-    let found = findings_text(&judged(&broken).findings);
+    let found = text(&broken);
     assert!(found.contains("netdev-mtu fail netdev eth5\n"), "{found}");
 }
