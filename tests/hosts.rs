@@ -170,13 +170,61 @@ fn healthy_machines_are_quiet_and_others_are_not() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// One change to each healthy machine (a line of a file, and what is there instead), and the finding that it must bring.
+const CHANGES: [(&str, &str, &str, &str, &str); 14] = [
+    ("bnxt_re", "/eth0/mtu", "9000", "1500", "netdev-mtu fail netdev eth0"),
+    (
+        "efa",
+        "/infiniband/rdmap0s6/ports/1/rate",
+        "100 Gb/sec (4X EDR)",
+        "fast",
+        "port-rate unknown rdmap0s6/1",
+    ),
+    ("hfi1", "/ports/1/state", "4: ACTIVE", "2: INIT", "port-state fail hfi1_0/1"),
+    ("i40iw", "/ports/1/phys_state", "5: LinkUp", "2: Polling", "port-phys-state fail i40iw0/1"),
+    ("irdma", "/eth0/carrier", "1", "0", "netdev-link fail netdev eth0"),
+    ("mlx4", "/ports/2/counters/link_downed", "0", "255", "counter-saturated warn mlx4_0/2"),
+    ("mlx4-old-kernel", "/ports/2/sm_lid", "0x1", "0x0", "subnet-manager fail mlx4_0/2"),
+    ("mlx5-bond", "/eth1/bonding_slave/mii_status", "up", "down", "bond warn netdev bond0"),
+    (
+        "mlx5-h100-infiniband",
+        "/infiniband/mlx5_9/fw_ver",
+        "28.41.1000",
+        "28.39.1002",
+        "firmware-version warn mlx5_9",
+    ),
+    ("mlx5-roce", "/eth5/mtu", "9000", "1500", "netdev-mtu fail netdev eth5"),
+    (
+        "mlx5-sriov",
+        "/infiniband/mlx5_2/ports/1/state",
+        "4: ACTIVE",
+        "1: DOWN",
+        "virtual-function fail mlx5_2/1",
+    ),
+    ("mlx5-virtual-machine", "/0000:01:00.0/current_link_width", "16", "8", "pci-link fail pci 0000:01:00.0"),
+    ("qib", "/ports/1/pkeys/0", "0xffff", "0x0000", "partition-keys fail qib0/1"),
+    ("soft-roce", "/rxe2/ports/1/gids/1", GID, ZERO_GID, "gid-usable fail rxe2/1"),
+];
+
+const GID: &str = "0000:0000:0000:0000:0000:ffff:c000:0205";
+const ZERO_GID: &str = "0000:0000:0000:0000:0000:0000:0000:0000";
+
 #[test]
-fn one_change_to_a_healthy_machine_is_found() {
-    let healthy = text_of("mlx5-roce");
-    let text = |capture: &str| findings_text(&judged(capture, &Policy::default()).findings);
-    assert_eq!(text(&healthy).lines().count(), 1);
-    let broken = healthy.replacen("/eth5/mtu\n9000\n", "/eth5/mtu\n1500\n", 1);
-    assert_ne!(broken, healthy);
-    let found = text(&broken);
-    assert!(found.contains("netdev-mtu fail netdev eth5\n"), "{found}");
+fn one_change_to_each_healthy_machine_is_found() {
+    let changed: BTreeSet<&str> = CHANGES.iter().map(|(name, ..)| *name).collect();
+    assert_eq!(changed, HEALTHY.into_iter().collect(), "every healthy machine has its change");
+    let mut wrong = Vec::new();
+    for (name, file, from, to, expected) in CHANGES {
+        let healthy = text_of(name);
+        let (before, now) =
+            healthy.split_once("\n== sys/").expect("files of sysfs come after the earlier reading");
+        let broken = now.replacen(&format!("{file}\n{from}\n"), &format!("{file}\n{to}\n"), 1);
+        assert_ne!(broken, now, "{name} has no {file} with {from}");
+        let findings = judged(&format!("{before}\n== sys/{broken}"), &Policy::default()).findings;
+        let found = findings_text(&findings);
+        if !found.lines().any(|line| line == expected) {
+            wrong.push(format!("{name}: {expected} is not in {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
