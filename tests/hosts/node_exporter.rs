@@ -97,7 +97,7 @@ fn sample(line: &str) -> Option<(Sample, f64)> {
 fn theirs(root: &Path) -> Samples {
     assert!(
         Path::new(PROGRAM).is_file(),
-        "{PROGRAM} is not there: install Debian's package prometheus-node-exporter (`cargo xtask test` does, or `apt-get install \
+        "{PROGRAM} is not there: install Debian's package prometheus-node-exporter (`cargo xtask install`, or `apt-get install \
          --no-install-recommends prometheus-node-exporter`)"
     );
     let mut command = Command::new(PROGRAM);
