@@ -4,6 +4,8 @@
 mod bad_input;
 #[path = "cli/captures.rs"]
 mod captures;
+#[path = "cli/cases.rs"]
+mod cases;
 #[path = "cli/commands.rs"]
 mod commands;
 #[path = "cli/harness.rs"]

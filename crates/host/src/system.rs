@@ -203,8 +203,9 @@ fn libibverbs(tree: &Tree) -> Reading<()> {
     }
     match owed(tree, LIBIBVERBS, parse::plain) {
         Reading::Value(text) if text == "ok" => Reading::Value(()),
-        Reading::Value(why) | Reading::Failed(why) => Reading::Failed(why),
-        Reading::Absent => Reading::Absent,
+        // Why it could not be loaded.
+        Reading::Value(_) | Reading::Absent => Reading::Absent,
+        Reading::Failed(why) => Reading::Failed(why),
     }
 }
 
