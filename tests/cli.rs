@@ -15,5 +15,7 @@ mod harness;
 mod bare_root;
 #[path = "cli/contracts.rs"]
 mod contracts;
+#[path = "cli/hosts.rs"]
+mod hosts;
 #[path = "cli/many.rs"]
 mod many;

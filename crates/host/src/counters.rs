@@ -14,7 +14,7 @@ impl Host {
         match self.tree().folder(&base) {
             Reading::Value(folder) => {
                 let rows = CATALOGUE.iter().filter(|r| r.meaning == Meaning::Resent);
-                add_up(rows.map(|r| folder.parsed(r.name, parse::counter)))
+                add_up(rows.map(|r| parse::known(folder.parsed(r.name, parse::counter))))
             }
             Reading::Absent => Reading::Absent,
             Reading::Failed(why) => Reading::Failed(why),

@@ -285,7 +285,7 @@ fn add_counters(
     let wanted: Vec<String> = names.into_iter().filter(wanted).take(COUNTERS_MAX).collect();
     for name in wanted {
         let path = format!("{base}/{folder}/{name}");
-        let read = || there.parsed(&name, parse::counter);
+        let read = || parse::known(there.parsed(&name, parse::counter));
         let value = match resting {
             Some(resting) if refused >= REFUSALS_MAX && !answered => {
                 resting.rest(&path, now, &refusal);

@@ -268,8 +268,9 @@ fn no_device_and_no_sysfs_are_two_different_findings() {
     let empty = Folder::new();
     let host = Host::new(empty.path().to_owned()).unwrap();
     let findings = run(&Look::first(&read(&host), &Policy::default()));
-    assert!(findings.iter().all(|found| found.status != Status::Fail && found.status != Status::Warn));
-    assert!(findings.iter().any(|found| found.id == "device-present" && found.status == Status::Unknown));
+    // A folder with nothing in it: nothing is known, and nothing is wrong.
+    assert_eq!((findings[0].id.as_ref(), findings[0].status), ("device-present", Status::Unknown));
+    assert!(findings.iter().all(|f| matches!(f.status, Status::Unknown | Status::Ok)), "{findings:?}");
     let missing = Host::new(empty.path().join("typo")).unwrap_err();
     assert!(matches!(missing, HostError::Root { .. }) && missing.to_string().contains("typo"));
 }
@@ -291,7 +292,7 @@ fn a_machine_of_published_oddities_is_read_as_far_as_it_goes() {
     assert_eq!(port.link_layer, Reading::Value(LinkLayer::InfiniBand));
     assert_eq!(port.phys_state, Reading::Value(PhysState::Other("ACTIVE".into())));
     assert_eq!((&port.rate_bps, &port.lid), (&Reading::Value(10_000_000_000), &Reading::Value(0xffff)));
-    assert!(matches!(&port.counters["VL15_dropped"], Reading::Failed(why) if why.contains("no PMA")));
+    assert_eq!(port.counters["VL15_dropped"], Reading::Absent);
     assert_eq!(port.counters["SwLinkUp,32"], Reading::Value(7));
     assert_eq!(port.gids.value().unwrap().len(), 4);
 }
