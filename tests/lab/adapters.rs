@@ -141,7 +141,7 @@ fn a_port_down_is_an_event_at_once_and_fails_after_the_debounce() {
     assert!(failed >= Duration::from_secs(10), "failed after {failed:?}, before the debounce was over");
     let seen = api.findings().unwrap();
     assert!(seen.iter().all(|line| line.starts_with("lab-3 ")), "only the node that is broken: {seen:#?}");
-    println!("port down: event after {} ms, fail after {} ms", told.as_millis(), failed.as_millis());
+    eprintln!("port down: event after {} ms, fail after {} ms", told.as_millis(), failed.as_millis());
     drop(fault);
     api.wait_findings("a port that is back", PATIENCE, &[]);
 }

@@ -3,7 +3,7 @@
 use crate::processes::{QUEUE_PAIRS, QueuePairs, queue_pairs_text};
 use crate::rdma_netlink::{self, Asked};
 use crate::tree::Tree;
-use crate::{Host, devlink, interface, lldp, netdev, routing, rtnl, stacked, system, text};
+use crate::{Host, devlink, interface, lldp, netdev, routing, rtnl, stacked, text};
 use rdmascope_model::{Device, Netdev, PciFunction, Reading, Routing, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +98,7 @@ pub(crate) fn add_devlink(tree: &Tree, device: &mut Device) {
     };
 }
 
-/// The files in which a capture keeps what netlink and the verbs library told of the machine: path below the root, and text. What could not be read is left
+/// The files in which a capture keeps what netlink told of the machine: path below the root, and text. What could not be read is left
 /// out. What netlink and ioctls tell of one network device is in [`crate::netdev_files`].
 #[must_use]
 pub fn told_files(snapshot: &Snapshot, queue_pairs: &Reading<Vec<QueuePairs>>) -> Vec<(String, String)> {
@@ -106,7 +106,6 @@ pub fn told_files(snapshot: &Snapshot, queue_pairs: &Reading<Vec<QueuePairs>>) -
     let table = text::file(queue_pairs, |table| queue_pairs_text(table));
     files.extend(table.map(|table| (QUEUE_PAIRS.to_owned(), table)));
     files.extend(rdma_netlink::shared_file(&snapshot.system.rdma_shared));
-    files.extend(system::library_file(&snapshot.system.libibverbs));
     for (name, netdev) in snapshot.netdevs.value().into_iter().flatten() {
         files.extend(stacked::to_file(name, netdev));
         files.extend(lldp::to_file(name, &netdev.lldp));
