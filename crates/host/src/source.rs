@@ -1,6 +1,7 @@
 //! Where the files of a machine are, on disk or in an archive in memory, and the few things that are asked of either.
 
 use crate::archive::{Archive, Entry};
+use rustix::buffer::spare_capacity;
 use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -77,17 +78,20 @@ impl Source {
             Self::Folder { root, real } => {
                 // Without O_NONBLOCK a named pipe in a hand-made folder would hold the reader for ever.
                 let fd = Self::open(root, *real, path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-                let mut bytes = vec![0; most + 1];
-                let mut length = 0;
+                // Room for what most files have: the limit of the longest would cost megabytes in each thread that reads.
+                let mut bytes = Vec::with_capacity(most.min(FILE_BYTES_MAX) + 1);
                 // One call gets all of a sysfs attribute, which is printed at once; only a longer file of procfs takes more.
                 loop {
-                    let read = rustix::io::retry_on_intr(|| rustix::io::read(&fd, &mut bytes[length..]))?;
-                    length += read;
-                    if read == 0 || most <= FILE_BYTES_MAX || length > most {
+                    let read =
+                        rustix::io::retry_on_intr(|| rustix::io::read(&fd, spare_capacity(&mut bytes)))?;
+                    if read == 0 || most <= FILE_BYTES_MAX || bytes.len() > most {
                         break;
                     }
+                    if bytes.len() == bytes.capacity() {
+                        bytes.reserve(bytes.len());
+                    }
                 }
-                bytes.truncate(length);
+                bytes.truncate(most + 1);
                 Ok(bytes)
             }
             Self::Archive { archive, at } => match archive.get(&archive.find(at, path)?) {

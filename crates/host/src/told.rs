@@ -16,9 +16,10 @@ const RTNL_LISTS: u64 = 2;
 impl Host {
     /// Network devices: by rtnetlink on the machine that we run on, from the capture's files elsewhere.
     pub async fn netdevs(&self) -> Reading<BTreeMap<String, Netdev>> {
-        let mut found = self.links().await;
+        let real = self.is_real();
+        let mut found = if real { self.links().await } else { netdev::from_files(self.tree()) };
         if let Reading::Value(netdevs) = &mut found {
-            if self.is_real() {
+            if real {
                 interface::complete(self.tree(), netdevs);
             }
             lldp::add(self.tree(), netdevs);
@@ -29,7 +30,7 @@ impl Host {
     /// The same, as far as two lists of rtnetlink tell: whatever the number of devices, it costs no file.
     pub(crate) async fn links(&self) -> Reading<BTreeMap<String, Netdev>> {
         if !self.is_real() {
-            return netdev::from_files(self.tree());
+            return netdev::links_from_files(self.tree());
         }
         self.tree().count(RTNL_LISTS);
         rtnl::dump().await

@@ -233,7 +233,8 @@ impl Tree {
         self.record(path, |recorder, path| recorder.listing(path, &names));
         match names {
             Ok(mut names) => {
-                names.sort_by_key(|name| (name.parse::<u32>().unwrap_or(u32::MAX), name.clone()));
+                names.sort_unstable();
+                names.sort_by_key(|name| name.parse::<u32>().unwrap_or(u32::MAX));
                 Reading::Value(names)
             }
             Err(Errno::NOENT) => Reading::Absent,

@@ -3,6 +3,7 @@
 //! Link and address changes come as events and are answered at once; every second only little is read: which devices exist, their
 //! ports' state and traffic, and whether the pause file is there. A long reading goes on beside that.
 
+mod blind;
 mod events;
 mod judge;
 mod kernel_log;
@@ -106,12 +107,16 @@ struct Watching {
     glanced_at: Option<Instant>,
     reads: u64,
     present: Option<BTreeSet<String>>,
+    /// Their character devices, whose names are cheaper to ask for.
+    verbs_nodes: Option<Vec<String>>,
     /// Devices that are being removed: the kernel still lists them, and whatever touches them may hang.
     leaving: BTreeSet<String>,
     endpoints: Vec<EndpointInfo>,
     gates: BTreeMap<EndpointName, IdleGate>,
     idle: Option<BTreeSet<EndpointName>>,
     pause: Option<PauseFlags>,
+    /// What cannot be seen of this machine was said.
+    blind_told: bool,
 }
 
 impl Watcher {
@@ -177,11 +182,13 @@ impl Watcher {
             glanced_at: None,
             reads: 0,
             present: None,
+            verbs_nodes: None,
             leaving: BTreeSet::new(),
             endpoints: Vec::new(),
             gates: BTreeMap::new(),
             idle: None,
             pause: None,
+            blind_told: false,
             it: self,
         }
     }
@@ -221,6 +228,9 @@ impl Watching {
             }
             changed
         };
+        if tier == Tier::Slow && !std::mem::replace(&mut self.blind_told, true) {
+            blind::tell(&self.it.host.capabilities(), &self.it.seen());
+        }
         match tier {
             Tier::Event | Tier::Slow => self.judge().await?,
             _ if changed => self.judge_soon(),
@@ -288,10 +298,14 @@ impl Watching {
     /// Sees devices come and go; true when they did. A device that is being removed is forgotten at once, without reading
     /// anything of it.
     async fn devices_changed(&mut self) -> bool {
-        let host = self.it.host.clone();
-        let Ok(Reading::Value(nodes)) = spawn_blocking(move || host.uverbs_nodes()).await else {
-            return false;
+        let (host, known) = (self.it.host.clone(), self.verbs_nodes.clone());
+        let changed = move || {
+            let names = host.uverbs_names().value().cloned().filter(|names| known.as_ref() != Some(names))?;
+            Some((names, host.uverbs_nodes()))
         };
+        let Ok(Some((names, Reading::Value(nodes)))) = spawn_blocking(changed).await else { return false };
+        // A node that does not say yet whose it is will be asked again.
+        self.verbs_nodes = (nodes.len() == names.len()).then_some(names);
         let present: BTreeSet<String> = nodes.into_keys().collect();
         let Some(before) = self.present.replace(present.clone()) else { return false };
         if before == present {
