@@ -4,6 +4,8 @@
 mod bad_input;
 #[path = "cli/captures.rs"]
 mod captures;
+#[path = "cli/cases.rs"]
+mod cases;
 #[path = "cli/commands.rs"]
 mod commands;
 #[path = "cli/harness.rs"]
@@ -13,5 +15,7 @@ mod harness;
 mod bare_root;
 #[path = "cli/contracts.rs"]
 mod contracts;
+#[path = "cli/hosts.rs"]
+mod hosts;
 #[path = "cli/many.rs"]
 mod many;

@@ -134,10 +134,11 @@ fn agents_find_the_coordinator_and_both_share_one_token() {
 }
 
 #[test]
-fn the_agent_sees_the_hosts_network_devices_and_sysfs() {
+fn the_agent_sees_the_hosts_network_processes_kernel_log_and_sysfs() {
     let agent = of_kind("DaemonSet");
     let pod = &agent["spec"]["template"]["spec"];
     assert_eq!(pod["hostNetwork"], true);
+    assert_eq!(pod["hostPID"], true, "else the jobs' processes are hidden");
     assert_eq!(pod["dnsPolicy"], "ClusterFirstWithHostNet");
     let paths: Vec<&str> = pod["volumes"]
         .as_sequence()
@@ -145,11 +146,19 @@ fn the_agent_sees_the_hosts_network_devices_and_sysfs() {
         .iter()
         .filter_map(|v| v["hostPath"]["path"].as_str())
         .collect();
-    assert_eq!(paths, ["/dev/infiniband", "/sys", "/run/rdmascope"]);
-    assert_eq!(container(&agent)["securityContext"]["capabilities"]["add"][0], "IPC_LOCK");
+    assert_eq!(paths, ["/dev/infiniband", "/dev/kmsg", "/sys", "/run/rdmascope"]);
+    let added = container(&agent)["securityContext"]["capabilities"]["add"].as_sequence().expect("add");
+    let added: Vec<&str> = added.iter().filter_map(Value::as_str).collect();
+    assert_eq!(added, ["IPC_LOCK", "NET_ADMIN", "SYSLOG", "SYS_PTRACE", "SYS_ADMIN"]);
+    let readme = read("README.md");
+    for capability in added {
+        assert!(readme.contains(&format!("`{capability}`")), "what {capability} is for is not said");
+    }
     let mounts = container(&agent)["volumeMounts"].as_sequence().expect("mounts");
-    let sys = mounts.iter().find(|mount| mount["mountPath"] == "/sys").expect("/sys");
-    assert_eq!(sys["readOnly"], true, "the agent changes nothing on the machine");
+    for path in ["/sys", "/dev/kmsg"] {
+        let mount = mounts.iter().find(|mount| mount["mountPath"] == path).expect(path);
+        assert_eq!(mount["readOnly"], true, "{path}: the agent changes nothing on the machine");
+    }
     assert_eq!(flag(&arguments(&agent), "--state-dir"), "/run/rdmascope");
 }
 
@@ -173,13 +182,28 @@ fn the_kustomization_names_every_manifest() {
 }
 
 #[test]
-fn the_agents_unit_leaves_devices_and_cpu_open() {
+fn the_agents_unit_leaves_devices_kernel_log_processes_and_cpu_open() {
     let unit = read("systemd/rdmascope-agent.service");
     let set = |key: &str| unit.lines().any(|line| line.starts_with(&format!("{key}=")));
-    for key in ["PrivateDevices", "DevicePolicy", "DeviceAllow", "ProtectClock", "CPUQuota", "PrivateNetwork"]
-    {
-        assert!(!set(key), "{key}= would keep the agent from its devices or spoil its numbers");
+    for key in [
+        "PrivateDevices",
+        "DevicePolicy",
+        "DeviceAllow",
+        "ProtectClock",
+        "CPUQuota",
+        "PrivateNetwork",
+        "NetworkNamespacePath",
+        "ProtectKernelLogs",
+        "ProtectProc",
+        "ProcSubset",
+        "PrivateUsers",
+    ] {
+        assert!(!set(key), "{key}= would keep the agent from what it reads or spoil its numbers");
     }
+    let value =
+        |key: &str| unit.lines().find_map(|line| line.strip_prefix(&format!("{key}="))).map(str::to_owned);
+    assert_eq!(value("AmbientCapabilities"), value("CapabilityBoundingSet"));
+    assert_eq!(value("AmbientCapabilities").as_deref(), Some("CAP_NET_ADMIN CAP_SYSLOG CAP_SYS_PTRACE"));
     for line in [
         "LimitMEMLOCK=infinity",
         "Restart=always",

@@ -1,5 +1,7 @@
 //! Tests that run inside the lab, on real RDMA devices. `cargo xtask test` boots it; one test at a time.
 
+#[path = "lab/adapters.rs"]
+mod adapters;
 #[path = "lab/check.rs"]
 mod check;
 #[path = "lab/conformance.rs"]
@@ -10,3 +12,5 @@ mod faults;
 mod safety;
 #[path = "lab/soundness.rs"]
 mod soundness;
+#[path = "lab/written_log.rs"]
+mod written_log;

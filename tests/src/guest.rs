@@ -3,12 +3,14 @@
 //! Everything here changes the machine it runs on and undoes that on drop, so a failed test does not spoil the next.
 //! Helpers panic with what was done and what was seen: in a test, that is the message one reads.
 
+mod adapters;
 mod api;
 mod cluster;
 mod endpoint;
 mod program;
 mod view;
 
+pub use adapters::Adapters;
 pub use api::{Answer, Api};
 pub use cluster::{Cluster, NODE_PREFIX};
 pub use endpoint::{Endpoint, Undo, endpoints};

@@ -1,4 +1,4 @@
-//! A check or a rule of the kernel log in words: the page that `rdmascope explain` prints and that stands among the runbooks.
+//! A check, a rule of the kernel log, or what differs between nodes, in words: the page that `rdmascope explain` prints and that stands among the runbooks.
 
 use crate::Check;
 use crate::log::Rule;
@@ -15,6 +15,33 @@ pub fn page(check: &Check) -> String {
 #[must_use]
 pub fn rule_page(rule: &Rule) -> String {
     written(&rule.id, &rule.meaning, &rule.causes, &rule.next_steps)
+}
+
+/// Id of the finding that says that a part differs from the others of its kind; only the coordinator, which sees all, makes it.
+pub const DRIFT: &str = "drift";
+
+/// Why parts of one kind differ.
+pub const DRIFT_CAUSES: [&str; 3] = [
+    "somebody changed it here and not there",
+    "a new or repaired node came with other defaults",
+    "a roll-out is half done",
+];
+
+/// The page of [`DRIFT`], likewise.
+#[must_use]
+pub fn drift_page() -> String {
+    let about = "Is this part set up like the others of its kind?\n\n\
+         Ports and devices with the same card and link layer, and machines, are compared over all nodes: MTU, PFC, ETS, DSCP, trust, \
+         ECN, firmware, driver, kernel, index of the GID and rate. A node that differs behaves differently under load, which shows in \
+         jobs that run on it and nowhere else. Three parts are needed for a majority; where none is above one half, nobody is blamed.";
+    let steps = [
+        "`rdmascope findings --node NODE`: its value, and how many others have another one.",
+        "`rdmascope events --node NODE`: when it changed (`setting-change`).",
+        "Make them alike, or pin what is meant: `rdmascope config manifest` on a node that is right.",
+        "Where the difference is meant: `rdmascope ack NODE drift --note WHY` (`''` for NODE where it names the whole cluster).",
+    ];
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    written(DRIFT, about, &owned(&DRIFT_CAUSES), &owned(&steps))
 }
 
 fn written(id: &str, about: &str, causes: &[String], next_steps: &[String]) -> String {

@@ -1,4 +1,6 @@
-//! How a counter moved, seen from a check: what is there now and what the past knows of it, in one answer.
+//! How one counter moved, for checks to which its total means something even when it was seen once: losses of a link, errors of a port.
+//!
+//! Sums and rates over several counters are in [`crate::watch`], where one look says nothing.
 
 use crate::counters::{Place, Width, find};
 use crate::{Look, Rise, Source};
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 /// What a check can say of a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Moved {
+pub(crate) enum Motion {
     /// The machine has no such counter.
     NotThere,
     /// It is there and could not be read; why.
@@ -27,23 +29,23 @@ pub(crate) fn moved(
     name: &str,
     reading: &Reading<u64>,
     window: Duration,
-) -> Moved {
+) -> Motion {
     let value = match reading {
         Reading::Value(value) => *value,
-        Reading::Absent => return Moved::NotThere,
-        Reading::Failed(why) => return Moved::Unread(why.clone()),
+        Reading::Absent => return Motion::NotThere,
+        Reading::Failed(why) => return Motion::Unread(why.clone()),
     };
     let end = match source {
         Source::Port(..) => find(Place::Port, name).map(|row| row.width),
         Source::Netdev(_) | Source::Pci(_) => None,
     };
     if end == Some(Width::StopsAt(value)) {
-        return Moved::Stuck(value);
+        return Motion::Stuck(value);
     }
     match look.past.rise(source, name, window) {
-        Rise::By(count, within) => Moved::By(count, within),
-        Rise::Saturated(value) => Moved::Stuck(value),
-        Rise::Unknown(why) => Moved::AtMost(value, why),
+        Rise::By(count, within) => Motion::By(count, within),
+        Rise::Saturated(value) => Motion::Stuck(value),
+        Rise::Unknown(why) => Motion::AtMost(value, why),
     }
 }
 

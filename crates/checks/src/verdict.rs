@@ -38,19 +38,3 @@ pub(crate) fn shown<T: std::fmt::Display>(name: &str, reading: &Reading<T>) -> S
         missing => format!("{name}: {}", why(missing)),
     }
 }
-
-/// The priorities of a mask, such as `3, 5`.
-pub(crate) fn priorities(mask: u8) -> String {
-    let list: Vec<String> = (0..8_u8).filter(|p| mask & (1 << p) != 0).map(|p| p.to_string()).collect();
-    if list.is_empty() { "none".to_owned() } else { list.join(", ") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn priorities_are_listed() {
-        assert_eq!((priorities(0b10_1000).as_str(), priorities(0).as_str()), ("3, 5", "none"));
-    }
-}

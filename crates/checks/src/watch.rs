@@ -1,4 +1,5 @@
-//! Shared parts of the checks that watch counters: how far they rose, and one wording where they were seen once only.
+//! How far several counters rose together, as a sum, a rate or a share, and one wording where they were seen once only: then nothing can be
+//! said. One counter whose total alone is evidence is in [`crate::motion`].
 
 use crate::check::Look;
 use crate::finding::{ok, unknown};

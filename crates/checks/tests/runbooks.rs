@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test reads and writes files of the repository")]
 
 use rdmascope_checks::log::Rules;
-use rdmascope_checks::{ALL, page, rule_page};
+use rdmascope_checks::{ALL, DRIFT, drift_page, page, rule_page};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -15,9 +15,10 @@ fn every_check_and_rule_has_its_page_and_no_page_is_left_over() {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let rules = Rules::builtin();
     let checks = ALL.iter().map(|check| (format!("{}.md", check.id), page(check)));
-    let expected: BTreeMap<String, String> =
-        checks.chain(rules.docs().iter().map(|rule| (format!("{}.md", rule.id), rule_page(rule)))).collect();
-    assert_eq!(expected.len(), ALL.len() + rules.docs().len(), "an id is there twice");
+    let rule_pages = rules.docs().iter().map(|rule| (format!("{}.md", rule.id), rule_page(rule)));
+    let drift = (format!("{DRIFT}.md"), drift_page());
+    let expected: BTreeMap<String, String> = checks.chain(rule_pages).chain([drift]).collect();
+    assert_eq!(expected.len(), ALL.len() + rules.docs().len() + 1, "an id is there twice");
     for (name, page) in &expected {
         let path = folder().join(name);
         if update {

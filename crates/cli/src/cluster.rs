@@ -109,12 +109,15 @@ fn event_words(event: &EventView) -> String {
         ("", "") => String::new(),
         (before, after) => format!(" [{} -> {}]", or_none(before), or_none(after)),
     };
+    // Many texts name their subject already.
+    let subject = Some(&event.subject).filter(|subject| !event.text.contains(subject.as_str()));
+    let subject = subject.map(|subject| format!("{subject}: ")).unwrap_or_default();
     format!(
-        "{} {} {}: {} {}{}\n",
+        "{} {} {}: {}{}{}\n",
         event.at,
         plain(node),
         plain(&event.kind),
-        plain(&event.subject),
+        plain(&subject),
         plain(&event.text),
         plain(&change)
     )
@@ -253,7 +256,7 @@ mod tests {
             after: String::new(),
             text: "pfc changed".to_owned(),
         };
-        assert_eq!(event_words(&event), "T n1 setting-change: mlx5_0/1 pfc changed [3 -> none]\n");
+        assert_eq!(event_words(&event), "T n1 setting-change: mlx5_0/1: pfc changed [3 -> none]\n");
         assert_eq!(escaped("a/b c"), "a%2Fb%20c");
     }
 }

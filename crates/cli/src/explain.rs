@@ -4,7 +4,8 @@ use crate::check_arguments::ExplainFlags;
 use crate::failure::{Failure, code};
 use crate::output::{plain, print};
 use rdmascope_checks::log::Rules;
-use rdmascope_checks::{page, rule_page};
+use rdmascope_checks::{DRIFT, drift_page, page, rule_page};
+use rdmascope_config::distance;
 
 /// Names that are offered for one that does not exist.
 const OFFERED: usize = 3;
@@ -12,6 +13,7 @@ const OFFERED: usize = 3;
 /// Runs it.
 pub(crate) fn run(flags: &ExplainFlags) -> Result<u8, Failure> {
     let check = rdmascope_checks::ALL.iter().find(|check| check.id == flags.id).map(page);
+    let check = check.or_else(|| (flags.id == DRIFT).then(drift_page));
     let Some(page) = check.or_else(|| Rules::builtin().get(&flags.id).map(rule_page)) else {
         let text = format!("there is no check and no rule of the kernel log '{}'", plain(&flags.id));
         return Err(
@@ -26,27 +28,11 @@ pub(crate) fn run(flags: &ExplainFlags) -> Result<u8, Failure> {
 fn nearest(id: &str) -> Vec<String> {
     let rules = Rules::builtin();
     let checks = rdmascope_checks::ALL.iter().map(|check| check.id.to_owned());
-    let mut ids: Vec<String> = checks.chain(rules.docs().iter().map(|rule| rule.id.clone())).collect();
+    let rule_ids = rules.docs().iter().map(|rule| rule.id.clone());
+    let mut ids: Vec<String> = checks.chain(rule_ids).chain([DRIFT.to_owned()]).collect();
     ids.sort_by_key(|known| distance(id, known));
     ids.truncate(OFFERED);
     ids
-}
-
-/// Letters that must be added, taken away or replaced to make one word of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    // The words of a command line are short; a longer one is like nothing.
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().collect());
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    for (row, left) in a.iter().enumerate() {
-        let mut diagonal = row;
-        above[0] = row + 1;
-        for (column, right) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(left != right);
-            diagonal = above[column + 1];
-            above[column + 1] = replaced.min(diagonal + 1).min(above[column] + 1);
-        }
-    }
-    above[b.len()]
 }
 
 #[cfg(test)]
@@ -55,7 +41,6 @@ mod tests {
 
     #[test]
     fn a_mistyped_id_finds_its_check() {
-        assert_eq!((distance("", "abc"), distance("kitten", "sitting"), distance("same", "same")), (3, 3, 0));
         assert_eq!(nearest("port-sate")[0], "port-state");
         assert_eq!(nearest("netdev_mtu")[0], "netdev-mtu");
     }

@@ -19,6 +19,7 @@ mod values;
 pub use expectations::policy_reference;
 pub use keys::AGENT_PORT;
 pub use load::{CONFIG_BYTES_MAX, load, parse};
+pub use names::distance;
 pub use pinned::pinned;
 pub use problem::{Problem, Problems};
 pub use reference::reference;

@@ -103,7 +103,8 @@ fn either(names: &[&str]) -> String {
 }
 
 /// Edits between two words (insert, delete, replace; a swap of neighbours counts as two).
-pub(crate) fn distance(a: &str, b: &str) -> usize {
+#[must_use]
+pub fn distance(a: &str, b: &str) -> usize {
     // A key may be as long as the file; beyond this length no known key is near.
     let a: Vec<char> = a.chars().take(64).collect();
     let b: Vec<char> = b.chars().collect();

@@ -9,11 +9,14 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use rdmascope_control::coordinator::{Coordinator, EventRow, Maintenance, RowKind, as_finding};
+use rdmascope_control::coordinator::{
+    Acknowledgement, Coordinator, EventRow, Maintenance, RowKind, as_finding, finding_key,
+};
 use rdmascope_expose::api::{
     AcknowledgeAnswer, AcknowledgeRequest, AcknowledgementView, EventList, EventView, FactView, FindingList,
     MaintenanceList, MaintenanceRequest, MaintenanceView, NodeDetail, NodeFinding, Problem, RemoveRequest,
 };
+use rdmascope_expose::metrics::{FindingCounts, FindingState};
 use rdmascope_link::{Fact, FindingBrief};
 use rdmascope_model::{EndpointName, Status, Wall};
 use serde::Deserialize;
@@ -31,6 +34,7 @@ pub(crate) struct Wanted {
     node: Option<String>,
     status: Option<String>,
     id: Option<String>,
+    limit: Option<usize>,
 }
 
 /// `GET /api/v1/findings`.
@@ -39,11 +43,17 @@ pub(crate) async fn list(State(hub): State<Arc<Hub>>, Query(wanted): Query<Wante
         return problem(&Problem::bad_request("no such status; there are: fail, unknown, warn"));
     }
     let fits = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
-    let mut list = hub.read(|state, _| findings(state));
-    list.findings.retain(|found| {
-        fits(&wanted.node, &found.node) && fits(&wanted.status, &found.status) && fits(&wanted.id, &found.id)
+    let mut findings = hub.read(|state, _| {
+        findings(state, |node, found| {
+            fits(&wanted.node, node)
+                && fits(&wanted.status, found.status.as_str())
+                && fits(&wanted.id, &found.id)
+        })
     });
-    json(StatusCode::OK, &list)
+    let all = findings.len();
+    findings.truncate(wanted.limit.map_or(all, |limit| limit.max(1)));
+    let left_out = (all - findings.len()) as u64;
+    json(StatusCode::OK, &FindingList { findings, left_out })
 }
 
 /// Which events.
@@ -212,30 +222,57 @@ pub(crate) fn event_row(view: &EventView) -> Option<EventRow> {
     })
 }
 
-/// Everything that is not fine, the worst first: what agents found, and what differs between nodes.
-pub(crate) fn findings(state: &Coordinator) -> FindingList {
-    let agents = state.members().agents();
-    let mut all: Vec<(Status, NodeFinding)> = agents
-        .flat_map(|(node, member)| member.findings.iter().map(move |found| (node, found)))
-        .map(|(node, found)| (found.status, finding(state, node, found)))
-        .collect();
-    for drift in state.health().drift() {
-        let found = as_finding(drift);
-        all.push((found.status, finding(state, &drift.node, &found)));
-    }
-    all.sort_by(|(a, first), (b, second)| {
-        b.cmp(a).then_with(|| {
-            (&first.node, &first.id, &first.subject).cmp(&(&second.node, &second.id, &second.subject))
-        })
+/// Everything that is not fine and is wanted: what agents found, and what differs between nodes. Open ones come first.
+fn findings(state: &Coordinator, wanted: impl Fn(&str, &FindingBrief) -> bool) -> Vec<NodeFinding> {
+    let mut all: Vec<(FindingState, Status, NodeFinding)> = Vec::new();
+    each(state, |node, found| {
+        if wanted(node, found) {
+            all.push((becomes(state, node, found), found.status, finding(state, node, found)));
+        }
     });
-    FindingList { findings: all.into_iter().map(|(_, view)| view).collect() }
+    all.sort_by(|(a_state, a_status, a), (b_state, b_status, b)| {
+        let silenced = |state: &FindingState| *state != FindingState::Open;
+        silenced(a_state)
+            .cmp(&silenced(b_state))
+            .then(b_status.cmp(a_status))
+            .then_with(|| (&a.node, &a.id, &a.subject).cmp(&(&b.node, &b.id, &b.subject)))
+    });
+    all.into_iter().map(|(.., view)| view).collect()
+}
+
+/// How many there are, for the metrics.
+pub(crate) fn counts(state: &Coordinator) -> FindingCounts {
+    let mut counts = FindingCounts::default();
+    each(state, |node, found| counts.add(found.status, becomes(state, node, found)));
+    counts
+}
+
+/// Every finding with its node; that of the whole cluster has none.
+fn each(state: &Coordinator, mut see: impl FnMut(&str, &FindingBrief)) {
+    for (node, member) in state.members().agents() {
+        member.findings.iter().for_each(|found| see(node, found));
+    }
+    for drift in state.health().drift() {
+        see(&drift.node, &as_finding(drift));
+    }
+}
+
+fn becomes(state: &Coordinator, node: &str, found: &FindingBrief) -> FindingState {
+    if acknowledged(state, node, found).is_some() {
+        FindingState::Acknowledged
+    } else if !node.is_empty() && state.health().maintenance_of(node).is_some() {
+        FindingState::Maintenance
+    } else {
+        FindingState::Open
+    }
+}
+
+fn acknowledged<'a>(state: &'a Coordinator, node: &str, found: &FindingBrief) -> Option<&'a Acknowledgement> {
+    state.health().acknowledged(&finding_key(node, found))
 }
 
 fn finding(state: &Coordinator, node: &str, found: &FindingBrief) -> NodeFinding {
-    let key = (node.to_owned(), found.id.clone(), found.subject.clone());
-    let acknowledged = state
-        .health()
-        .acknowledged(&key)
+    let acknowledged = acknowledged(state, node, found)
         .map(|note| AcknowledgementView { at: note.at.to_string(), note: note.note.clone() });
     NodeFinding {
         node: node.to_owned(),
@@ -274,7 +311,7 @@ pub(crate) fn node_detail(state: &Coordinator, node: &str) -> Option<NodeDetail>
     };
     Some(NodeDetail {
         node: view,
-        findings: findings(state).findings.into_iter().filter(|found| found.node == node).collect(),
+        findings: findings(state, |of, _| of == node),
         findings_left_out: state
             .members()
             .agent(node)
@@ -283,4 +320,107 @@ pub(crate) fn node_detail(state: &Coordinator, node: &str) -> Option<NodeDetail>
         events: health.events().filter(|row| row.node == node).take(50).map(event).collect(),
         maintenance: health.maintenance_of(node).map(maintenance),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_control::coordinator::{ConnectionId, Event, Settings};
+    use rdmascope_link::{Hello, PROTOCOL_MAX, PROTOCOL_MIN, ToCoordinator};
+    use rdmascope_model::Now;
+
+    const NOW: Now = Now { wall: Wall(1_000_000), mono: rdmascope_model::Mono(0) };
+
+    fn brief(id: &str, status: Status) -> FindingBrief {
+        FindingBrief {
+            id: id.to_owned(),
+            status,
+            subject: "mlx5_0/1".to_owned(),
+            summary: "seen".to_owned(),
+            cause: String::new(),
+            next_step: String::new(),
+            evidence: Vec::new(),
+            settling: false,
+            since: Wall(0),
+            latched: false,
+        }
+    }
+
+    fn says(state: &mut Coordinator, connection: u64, frame: ToCoordinator) {
+        state.handle(Event::Frame(ConnectionId(connection), frame), NOW);
+    }
+
+    fn cluster(nodes: &[(&str, Vec<FindingBrief>)]) -> Coordinator {
+        let mut state = Coordinator::new(Settings::default(), 1);
+        for (connection, (node, findings)) in (1..).zip(nodes) {
+            let hello = Hello {
+                protocol_min: PROTOCOL_MIN,
+                protocol_max: PROTOCOL_MAX,
+                agent_version: "1".to_owned(),
+                node: (*node).to_owned(),
+                instance: 1,
+                machine: (*node).to_owned(),
+            };
+            says(&mut state, connection, ToCoordinator::Hello(hello));
+            says(&mut state, connection, ToCoordinator::inventory(Vec::new(), findings.clone()));
+        }
+        state
+    }
+
+    fn names(list: &[NodeFinding]) -> Vec<(&str, &str)> {
+        list.iter().map(|found| (found.node.as_str(), found.id.as_str())).collect()
+    }
+
+    #[test]
+    fn what_is_open_comes_first_and_the_worst_of_it() {
+        let two = vec![brief("port-state", Status::Fail), brief("netdev-mtu", Status::Warn)];
+        let mut state =
+            cluster(&[("a", two.clone()), ("b", two), ("c", vec![brief("ecn", Status::Unknown)])]);
+        assert_eq!(state.acknowledge("a", "port-state", None, Some("known".to_owned()), NOW), Ok(1));
+        state.maintain("c*", Some(Duration::from_secs(60)), String::new(), NOW).unwrap();
+        let all = findings(&state, |_, _| true);
+        let expected = [
+            ("b", "port-state"),
+            ("a", "netdev-mtu"),
+            ("b", "netdev-mtu"),
+            ("a", "port-state"),
+            ("c", "ecn"),
+        ];
+        assert_eq!(names(&all), expected);
+        assert!(all[3].acknowledged.is_some() && all[4].maintenance);
+        assert_eq!(node_detail(&state, "c").unwrap().findings, all[4..]);
+    }
+
+    #[test]
+    fn an_acknowledged_difference_outlasts_inventories_and_another_difference_does_not_hide_behind_it() {
+        let mut state = cluster(&[("a", vec![]), ("b", vec![]), ("c", vec![])]);
+        let fact = |key: &str, value: &str| Fact {
+            subject: "mlx5_0/1".to_owned(),
+            key: key.to_owned(),
+            value: value.to_owned(),
+        };
+        let tell = |state: &mut Coordinator, dscp: &str| {
+            for (connection, pfc) in [(1, "3"), (2, "3"), (3, "none")] {
+                let dscp = if connection == 3 { dscp } else { "usual" };
+                let facts = vec![fact("pfc", pfc), fact("dscp", dscp)];
+                says(state, connection, ToCoordinator::facts(facts));
+            }
+        };
+        let later = |seconds: u64| Now { mono: NOW.mono.after(Duration::from_secs(seconds)), ..NOW };
+        tell(&mut state, "usual");
+        state.handle(Event::Tick, later(2));
+        assert_eq!(state.acknowledge("c", "drift", None, Some("meant".to_owned()), NOW), Ok(1));
+        says(&mut state, 3, ToCoordinator::inventory(Vec::new(), Vec::new()));
+        assert!(findings(&state, |_, _| true)[0].acknowledged.is_some());
+        tell(&mut state, "26:3");
+        state.handle(Event::Tick, later(4));
+        let open = findings(&state, |_, _| true);
+        let acknowledged: Vec<_> =
+            open.iter().map(|found| (found.evidence[0].as_str(), found.acknowledged.is_some())).collect();
+        assert_eq!(acknowledged, [("dscp = 26:3", false), ("pfc = none", true)]);
+        // It is over only when a comparison says so.
+        says(&mut state, 3, ToCoordinator::facts(vec![fact("pfc", "3"), fact("dscp", "26:3")]));
+        state.handle(Event::Tick, later(6));
+        assert_eq!(state.health().acknowledgements().count(), 0);
+    }
 }

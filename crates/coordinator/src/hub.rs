@@ -3,7 +3,9 @@
 use crate::store::{self, Notes, Store};
 use prometheus::Registry;
 use rdmascope_config::Token;
-use rdmascope_control::coordinator::{Action, ConnectionId, Coordinator, Event, Probed, Refusal, Settings};
+use rdmascope_control::coordinator::{
+    Action, ConnectionId, Coordinator, Event, EventRow, Probed, Refusal, RowKind, Settings,
+};
 use rdmascope_expose::metrics::CoordinatorOwn;
 use rdmascope_host::Clock;
 use rdmascope_link::ToCoordinator;
@@ -58,7 +60,7 @@ impl Hub {
         pairs_max: u32,
     ) -> prometheus::Result<Self> {
         let registry = Registry::new();
-        let own = CoordinatorOwn::new(&registry)?;
+        let own = CoordinatorOwn::new(&registry, &RowKind::ALL.map(RowKind::as_str))?;
         let inner = Inner {
             state: Coordinator::new(settings, epoch),
             connections: BTreeMap::new(),
@@ -170,18 +172,7 @@ impl Hub {
                 Action::Probed(probed) => self.count(probed),
                 Action::Refused(Refusal::Version) => self.own.refused_version(),
                 Action::Refused(Refusal::Conduct) => self.own.refused_conduct(),
-                Action::Keep(rows, then) => match (self.store.get(), then) {
-                    (Some(store), _) => {
-                        if !store.events(store::shown(&rows), then) {
-                            warn!(
-                                events = rows.len(),
-                                "the history does not come to be written; some of it is lost"
-                            );
-                        }
-                    }
-                    (None, Some((connection, number))) => inner.state.kept(connection, number),
-                    (None, None) => {}
-                },
+                Action::Keep(rows, then) => self.keep(inner, &rows, then),
                 Action::KeepNotes => {
                     let notes = Notes::of(inner.state.health());
                     if self.store.get().is_some_and(|store| !store.notes(notes)) {
@@ -189,6 +180,20 @@ impl Hub {
                     }
                 }
             }
+        }
+    }
+
+    fn keep(&self, inner: &mut Inner, rows: &[EventRow], then: Option<(ConnectionId, u64)>) {
+        rows.iter().for_each(|row| self.own.event(row.kind.as_str()));
+        match (self.store.get(), then) {
+            (Some(store), _) => {
+                if !store.events(store::shown(rows), then) {
+                    let events = rows.len();
+                    warn!(events, "the history does not come to be written; some of it is lost");
+                }
+            }
+            (None, Some((connection, number))) => inner.state.kept(connection, number),
+            (None, None) => {}
         }
     }
 

@@ -1,5 +1,6 @@
 //! `/metrics` and `/metrics/pairs`: what the state holds, in the text that Prometheus reads. Reading never measures.
 
+use crate::findings;
 use crate::hub::{FRAMES_QUEUED_MAX, Hub};
 use crate::views::{self, CLOCK, VERSION};
 use axum::extract::State;
@@ -43,6 +44,7 @@ fn families(state: &Coordinator, now: Now, insecure: bool, queue: QueueInput<'_>
     let endpoints = |which: &dyn Fn(&rdmascope_control::coordinator::Endpoint) -> bool| {
         members.endpoints().filter(|(_, e)| which(e)).count() as u64
     };
+    let in_maintenance = |node: &str| state.health().maintenance_of(node).is_some();
     let per_metric = Metric::ALL.map(|metric| summary(state, metric, now));
     let granted = state.coverage().is_some() && !state.paused().all;
     metrics::coordinator(&CoordinatorInput {
@@ -54,6 +56,8 @@ fn families(state: &Coordinator, now: Now, insecure: bool, queue: QueueInput<'_>
         nodes_lost: members.agents().count() as u64 - connected,
         nodes_paused_bandwidth: paused_nodes(PauseLevel::Bandwidth),
         nodes_paused_all: paused_nodes(PauseLevel::All),
+        nodes_maintenance: members.agents().filter(|(node, _)| in_maintenance(node)).count() as u64,
+        findings: findings::counts(state),
         endpoints_usable: endpoints(&|e| views::usable(state, e)),
         endpoints_unusable: endpoints(&|e| !views::usable(state, e) && e.gone_since.is_none()),
         endpoints_gone: endpoints(&|e| e.gone_since.is_some()),

@@ -58,7 +58,8 @@ impl Store {
             Ok(database) => {
                 let database = Arc::new(database);
                 if let Err(error) = restore(hub, &database) {
-                    warn!(%error, "the kept history cannot be read");
+                    error!(%error, "the kept history cannot be read; it is left as it is, and nothing is added");
+                    return None;
                 }
                 let (orders, waiting) = sync_channel(ORDERS_MAX);
                 let (writer, hub) = (Arc::clone(&database), Arc::downgrade(hub));
@@ -145,6 +146,7 @@ fn restore(hub: &Hub, database: &Database) -> Result<()> {
     let read = database.begin_read()?;
     let table = read.open_table(EVENTS)?;
     let mut events = Vec::new();
+    let last_number = table.last()?.map_or(0, |(number, _)| number.value());
     for entry in table.iter()?.rev().take(RESTORED_MAX) {
         let (_, bytes) = entry?;
         events.extend(
@@ -156,7 +158,7 @@ fn restore(hub: &Hub, database: &Database) -> Result<()> {
     let notes = notes.get("all")?.and_then(|bytes| serde_json::from_slice::<Notes>(bytes.value()).ok());
     let (acknowledged, maintenance) = notes.unwrap_or_default().into_parts();
     info!(events = events.len(), acknowledged = acknowledged.len(), "the history of earlier runs is back");
-    hub.write(|state, _| state.restore_health(events, acknowledged, maintenance));
+    hub.write(|state, _| state.restore_health(events, last_number, acknowledged, maintenance));
     Ok(())
 }
 

@@ -1,8 +1,9 @@
-// Draws the matrix and shows what is known of a pair; everything comes from the coordinator's public API.
+// Draws the matrix, shows what is known of a pair, and lists findings; everything comes from the coordinator's public API.
 "use strict";
 
 const REFRESH_MS = 5000;
 const FAILED_SHOWN_MAX = 200;
+const FINDINGS_SHOWN_MAX = 50;
 const LABEL_FONT = "12px system-ui, sans-serif";
 // Cividis (Nuñez, Anderson, Renslow 2018): its lightness rises evenly for every kind of colour vision.
 const RAMP = [[0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 113, 115], [138, 134, 120], [165, 156, 116],
@@ -10,7 +11,7 @@ const RAMP = [[0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 11
 const STATES = { f: "fresh", s: "stale", n: "never measured", x: "failed", e: "not probed" };
 
 const byId = (id) => document.getElementById(id);
-const state = { metric: "latency", matrix: null, etags: {}, bodies: {}, cursor: null, chosen: null, layout: null };
+const state = { metric: "latency", matrix: null, etags: {}, bodies: {}, cursor: null, chosen: null, layout: null, findings: "" };
 
 function element(tag, text, className) {
   const made = document.createElement(tag);
@@ -271,6 +272,8 @@ const bandwidthRows = (f) => [["Average", bandwidthText(f.average_bits_per_secon
   ["Slowest tenth of the time", bandwidthText(f.worst_window_bits_per_second)], ["Measured for", latencyText(f.duration_ns)],
   ["Writes", f.count]];
 
+const nodeOf = (endpoint) => endpoint.split("/")[0];
+
 async function showPair(source, target) {
   state.chosen = [source, target];
   placeFrames();
@@ -282,7 +285,8 @@ async function showPair(source, target) {
     const other = element("button", "Other direction");
     other.addEventListener("click", () => showPair(target, source));
     const name = element("p");
-    name.append(element("code", source), " → ", element("code", target));
+    name.append(element("code", source), " → ", element("code", target), " · findings of ", nodeLink(nodeOf(source)), ", ",
+      nodeLink(nodeOf(target)));
     box.replaceChildren(name, cellView("Latency", pair.latency, latencyRows), cellView("Bandwidth", pair.bandwidth, bandwidthRows), other);
   } catch (error) {
     box.replaceChildren(element("p", `The pair could not be read: ${error.message}`, "bad"));
@@ -324,10 +328,64 @@ function showUnusable(endpoints) {
     const line = element("tr"), why = endpoint.unusable;
     const what = element("td", why?.text ?? `Gone since ${endpoint.gone_since}.`);
     if (why?.detail) what.append(element("div", why.detail, "quiet"));
-    line.append(element("td", endpoint.name, "name"), what, element("td", why?.next_step ?? "See whether its node and agent run."));
+    const name = element("td", `${endpoint.name} `, "name"), findings = nodeLink(nodeOf(endpoint.name));
+    findings.textContent = "findings";
+    name.append(findings);
+    line.append(name, what, element("td", why?.next_step ?? "See whether its node and agent run."));
     return line;
   }));
   byId("unusable").replaceChildren(table);
+}
+
+// What becomes of a finding, in the words of `rdmascope findings`.
+const marksOf = (found) => [
+  [found.settling, "settling"], [found.latched, "over"], [found.acknowledged, `acknowledged: ${found.acknowledged?.note || "no note"}`],
+  [found.maintenance, "maintenance"], [found.node_lost, "its agent is not connected"],
+].filter(([is]) => is).map(([, mark]) => mark).join(", ");
+
+const nodeLink = (node) => {
+  const link = element("a", node);
+  link.href = `#node=${encodeURIComponent(node)}`;
+  return link;
+};
+
+function showFindings(list) {
+  // Drawn again only when it changed: a person may be selecting text in it.
+  const text = JSON.stringify([chosenNode(), list]);
+  if (text === state.findings) return;
+  state.findings = text;
+  const node = chosenNode(), of = byId("of-node");
+  of.hidden = !node;
+  const all = element("a", "all nodes");
+  all.href = "#";
+  of.replaceChildren("Only ", element("code", node), " · ", all);
+  if (list.findings.length === 0) return byId("findings").replaceChildren(element("p", "None.", "quiet"));
+  const table = tableWithHead(["Status", "Node", "Part", "What was seen", "What to do next", "Since"]);
+  table.append(...list.findings.map((found) => {
+    const line = element("tr"), marks = marksOf(found), what = element("td", found.summary), name = element("td", undefined, "name");
+    what.append(element("div", `${found.id}${marks ? ` (${marks})` : ""}`, "quiet"));
+    name.append(found.node ? nodeLink(found.node) : "cluster");
+    const open = !found.acknowledged && !found.maintenance;
+    line.append(element("td", found.status, open && found.status === "fail" ? "bad" : undefined), name,
+      element("td", found.subject, "name"), what, element("td", found.next_step), element("td", found.since ?? "", "name"));
+    return line;
+  }));
+  const more = list.left_out ? [element("p", `and ${list.left_out} more: rdmascope findings`, "quiet")] : [];
+  byId("findings").replaceChildren(table, ...more);
+}
+
+// The address names the node whose findings are shown, so that it can be sent to somebody.
+function chosenNode() {
+  try {
+    return decodeURIComponent(/^#node=(.+)$/.exec(location.hash)?.[1] ?? "");
+  } catch {
+    return "";
+  }
+}
+
+function findingsPath() {
+  const node = chosenNode();
+  return `api/v1/findings?limit=${FINDINGS_SHOWN_MAX}${node ? `&node=${encodeURIComponent(node)}` : ""}`;
 }
 
 function banner(text, bad) { return element("p", text, bad ? "banner bad" : "banner"); }
@@ -386,8 +444,11 @@ async function read(path) {
 async function refresh() {
   const metric = state.metric, path = `api/v1/matrix?metric=${metric}`;
   try {
-    const [status, endpoints, matrix] = await Promise.all([read("api/v1/status"), read("api/v1/endpoints"), read(path)]);
+    const asked = findingsPath();
+    const [status, endpoints, findings, matrix] = await Promise.all(
+      [read("api/v1/status"), read("api/v1/endpoints"), read(asked), read(path)]);
     if (status) showStatus(status);
+    if (findings && asked === findingsPath()) showFindings(findings);
     if (endpoints) showUnusable(endpoints.endpoints);
     if (matrix) state.bodies[metric] = matrix;
     const current = state.bodies[metric];
@@ -429,6 +490,7 @@ canvas.addEventListener("keydown", (event) => {
     showPair(...nameAt([source, target]));
   }
 });
+window.addEventListener("hashchange", refresh);
 window.addEventListener("resize", () => state.matrix && draw());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => state.matrix && draw());
 forever();

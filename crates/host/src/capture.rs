@@ -113,6 +113,11 @@ fn netlink_answers(snapshot: &Snapshot) -> Vec<(String, String)> {
     if let Reading::Value(devices) = &snapshot.devices {
         answers.push(("rdmascope/device_nodes".to_owned(), device_nodes_text(devices)));
     }
+    match snapshot.system.libibverbs {
+        Reading::Value(()) => answers.push(("rdmascope/libibverbs".to_owned(), "ok\n".to_owned())),
+        Reading::Absent => answers.push(("rdmascope/libibverbs".to_owned(), "cannot be loaded\n".to_owned())),
+        Reading::Failed(_) => {}
+    }
     for device in snapshot.devices.value().into_iter().flatten() {
         for port in &device.ports {
             for (file, mtu) in [("active_mtu", &port.active_mtu), ("max_mtu", &port.max_mtu)] {

@@ -223,13 +223,15 @@ fn module(host: &Host, netdev: &str) -> Reading<Module> {
     }
     // A virtual function has no cage of its own.
     let is_virtual = host.tree().resolved(&format!("{CLASS}/{netdev}/device/physfn")) != Reading::Absent;
-    let read = if is_virtual || !has_hardware(host, netdev) {
-        Reading::Absent
-    } else {
-        match Socket::ethtool() {
-            Ok(socket) => nl::module::read(&socket, netdev),
-            Err(refusal) => Reading::Failed(refusal.words("opening ethtool netlink")),
-        }
+    let asked = || match Socket::ethtool() {
+        Ok(socket) => nl::module::read(&socket, netdev),
+        Err(refusal) => Reading::Failed(refusal.words("opening ethtool netlink")),
+    };
+    let read = match (is_virtual, has_hardware(host, netdev)) {
+        (true, _) => Reading::Absent,
+        (false, true) => asked(),
+        // Without hardware there is no cage, whatever the refusal; a driver that answers all the same is believed.
+        (false, false) => asked().value().cloned().map_or(Reading::Absent, Reading::Value),
     };
     let mut modules = host.modules.lock().unwrap_or_else(PoisonError::into_inner);
     modules.insert(netdev.to_owned(), (Instant::now(), read.clone()));

@@ -59,7 +59,12 @@ impl Nodes {
                 text.lines().map(line).collect()
             })
         };
-        Self { verbs: verbs(tree), management: management(tree), captured }
+        let verbs = match (verbs(tree), &captured) {
+            // A capture whose maker did not look at nodes says nothing of whether ib_uverbs is loaded.
+            (Reading::Absent, Reading::Failed(why)) => Reading::Failed(why.clone()),
+            (verbs, _) => verbs,
+        };
+        Self { verbs, management: management(tree), captured }
     }
 
     /// The verbs node of a device.

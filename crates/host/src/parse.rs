@@ -1,6 +1,6 @@
 //! Turns the texts of sysfs attributes into values; pure, and an unknown text is an error or `Other`, never a guess.
 
-use rdmascope_model::{GidType, LinkLayer, PhysState, PortState};
+use rdmascope_model::{GidType, LinkLayer, PhysState, PortState, Reading};
 
 /// Longest text that is kept of a name, a version or a board id.
 const TEXT_CHARS_MAX: usize = 256;
@@ -27,13 +27,22 @@ pub(crate) fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{} is not a number", quoted(text)))
 }
 
-/// A counter: a decimal number, or the words with which the kernel says that the port has no such counter.
-pub(crate) fn counter(text: &str) -> Result<u64, String> {
-    // Printed by show_pma_counter() when the device has no performance management agent.
+/// A counter: a decimal number; nothing where the kernel says in words that the device does not count this.
+pub(crate) fn counter(text: &str) -> Result<Option<u64>, String> {
+    // Printed by show_pma_counter() when the device has no performance management agent (iWARP of Intel, virtual functions of old).
     if text == "N/A (no PMA)" {
-        return Err("the device does not count this ('N/A (no PMA)')".to_owned());
+        return Ok(None);
     }
-    number(text)
+    number(text).map(Some)
+}
+
+/// A text that may say that there is nothing: then the machine does not have it.
+pub(crate) fn known<T>(reading: Reading<Option<T>>) -> Reading<T> {
+    match reading {
+        Reading::Value(Some(value)) => Reading::Value(value),
+        Reading::Value(None) | Reading::Absent => Reading::Absent,
+        Reading::Failed(why) => Reading::Failed(why),
+    }
 }
 
 /// Hexadecimal with `0x`, such as a LID.
@@ -48,6 +57,13 @@ pub(crate) fn hex_u32(text: &str) -> Result<u32, String> {
     text.strip_prefix("0x")
         .and_then(|digits| u32::from_str_radix(digits, 16).ok())
         .ok_or_else(|| format!("{} is not a hexadecimal number", quoted(text)))
+}
+
+/// Capabilities in force of a process, a bit for each: `CapEff:\t000001ffffffffff` of its `status`.
+pub(crate) fn capabilities(status: &str) -> Result<u64, String> {
+    let set =
+        status.lines().find_map(|line| line.strip_prefix("CapEff:")).ok_or("there is no line 'CapEff:'")?;
+    u64::from_str_radix(set.trim(), 16).map_err(|_| "its capabilities are no hexadecimal number".to_owned())
 }
 
 /// A GUID: four groups of four hexadecimal digits.
@@ -182,8 +198,8 @@ mod tests {
         assert!(hex_u16("0x10000").is_err());
         assert!(hex_u16("12").is_err());
         assert_eq!(gid_type("RoCE v2"), Ok(GidType::RoceV2));
-        assert_eq!(counter("N/A (no PMA)"), Err("the device does not count this ('N/A (no PMA)')".into()));
-        assert_eq!(counter("18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(counter("N/A (no PMA)"), Ok(None));
+        assert_eq!(counter("18446744073709551615"), Ok(Some(u64::MAX)));
         assert!(counter("-1").is_err());
         assert!(guid("0200:00ff:fe00:0020").is_ok());
         assert!(guid("0200:00ff:fe00").is_err());

@@ -158,8 +158,8 @@ const ALL_ONES: u8 = 63;
 
 /// `drivers/pci/pci-sysfs.c`. Virtual functions and devices of a hypervisor have no link of their own and show `Unknown` and 0.
 fn link(tree: &Tree, base: &str) -> PciLink {
-    let speed = |file: &str| known(tree.parsed(&format!("{base}/{file}"), link_speed));
-    let width = |file: &str| known(tree.parsed(&format!("{base}/{file}"), link_width));
+    let speed = |file: &str| parse::known(tree.parsed(&format!("{base}/{file}"), link_speed));
+    let width = |file: &str| parse::known(tree.parsed(&format!("{base}/{file}"), link_width));
     let mut link = PciLink {
         speed_mts: speed("current_link_speed"),
         speed_max_mts: speed("max_link_speed"),
@@ -171,14 +171,6 @@ fn link(tree: &Tree, base: &str) -> PciLink {
         (link.width, link.speed_mts) = (Reading::Failed(why.clone()), Reading::Failed(why));
     }
     link
-}
-
-fn known<T>(reading: Reading<Option<T>>) -> Reading<T> {
-    match reading {
-        Reading::Value(Some(value)) => Reading::Value(value),
-        Reading::Value(None) | Reading::Absent => Reading::Absent,
-        Reading::Failed(why) => Reading::Failed(why),
-    }
 }
 
 /// `16.0 GT/s PCIe`, `32 GT/s` or `Unknown`, in megatransfers per second.

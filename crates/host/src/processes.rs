@@ -224,13 +224,8 @@ fn unread(pid: u32, name: String, queue_pairs: Reading<BTreeMap<String, u32>>) -
     }
 }
 
-/// `CapEff:\t000001ffffffffff`.
 fn ipc_lock(text: &str) -> Result<bool, String> {
-    let set =
-        text.lines().find_map(|line| line.strip_prefix("CapEff:")).ok_or("there is no line 'CapEff:'")?;
-    let set =
-        u64::from_str_radix(set.trim(), 16).map_err(|_| "its capabilities are no hexadecimal number")?;
-    Ok(set & IPC_LOCK != 0)
+    Ok(parse::capabilities(text)? & IPC_LOCK != 0)
 }
 
 fn nodes(tree: &Tree, base: &str) -> Reading<Vec<String>> {

@@ -148,12 +148,12 @@ pub(crate) fn counters(
     let base = format!("{CLASS}/{device}/ports/{port}");
     let mut counters = BTreeMap::new();
     add_counters(tree, &base, "counters", resting, &mut counters);
-    match rdma_netlink.map(|asked| asked.statistics(device, port)) {
-        Some(Reading::Value(found)) => {
-            counters.extend(found.into_iter().map(|(name, value)| (name, Reading::Value(value))));
-        }
-        _ => add_counters(tree, &base, "hw_counters", resting, &mut counters),
+    tree.count(u64::from(rdma_netlink.is_some()));
+    if let Some(Reading::Value(found)) = rdma_netlink.map(|asked| asked.statistics(device, port)) {
+        counters.extend(found.into_iter().map(|(name, value)| (name, Reading::Value(value))));
     }
+    // The rest: files that netlink did not tell of, and all where it tells nothing.
+    add_counters(tree, &base, "hw_counters", resting, &mut counters);
     counters
 }
 
@@ -282,9 +282,11 @@ fn add_counters(
     let now = Instant::now();
     let (mut refused, mut answered) = (0, false);
     let mut refusal = String::new();
-    for name in names.into_iter().filter(|n| !NO_COUNTERS.contains(&&n[..])).take(COUNTERS_MAX) {
+    let wanted = |name: &String| !NO_COUNTERS.contains(&&name[..]) && !counters.contains_key(name);
+    let wanted: Vec<String> = names.into_iter().filter(wanted).take(COUNTERS_MAX).collect();
+    for name in wanted {
         let path = format!("{base}/{folder}/{name}");
-        let read = || there.parsed(&name, parse::counter);
+        let read = || parse::known(there.parsed(&name, parse::counter));
         let value = match resting {
             Some(resting) if refused >= REFUSALS_MAX && !answered => {
                 resting.rest(&path, now, &refusal);

@@ -107,8 +107,11 @@ impl Host {
         &self,
         known: Vec<(String, Vec<Known>)>,
     ) -> BTreeMap<(String, u8), (Reading<PortState>, Reading<Traffic>)> {
-        let read = |host: &Self, device: &str, (port, netdev): &Known| {
-            (host.port_state(device, *port), host.traffic(device, *port, netdev.as_deref()))
+        let read = |host: &Self, device: &str, ports: &[Known]| {
+            let state = |(port, netdev): &Known| {
+                (host.port_state(device, *port), host.traffic(device, *port, netdev.as_deref()))
+            };
+            ports.iter().map(state).collect()
         };
         // Half a second may pass on a machine that is busy; the next look, a second later, finds it stuck or done.
         let words = |why: Unfinished| why.words(THIS_DEVICE);
@@ -123,9 +126,12 @@ impl Host {
         &self,
         known: Vec<(String, Vec<Known>)>,
     ) -> BTreeMap<(String, u8), BTreeMap<String, Reading<u64>>> {
-        let read = |host: &Self, device: &str, (port, _): &Known| {
+        let read = |host: &Self, device: &str, ports: &[Known]| {
             let asked = told::rdma_netlink(host.tree());
-            rdma::counters(host.tree(), device, *port, host.resting(), asked.as_ref())
+            let counters = |(port, _): &Known| {
+                rdma::counters(host.tree(), device, *port, host.resting(), asked.as_ref())
+            };
+            ports.iter().map(counters).collect()
         };
         let failed = |why: Unfinished| {
             Some(BTreeMap::from([("hw_counters/".to_owned(), Reading::Failed(why.words(THIS_DEVICE)))]))
@@ -133,13 +139,13 @@ impl Host {
         self.each_port(known, Tier::Counters, read, failed).await
     }
 
-    /// Asks something of every port. Where a device does not answer, `failed` says what stands for its ports: nothing leaves them as
+    /// Asks something of all ports of each device. Where a device does not answer, `failed` says what stands for its ports: nothing leaves them as
     /// they are.
     async fn each_port<T: Send + 'static>(
         &self,
         known: Vec<(String, Vec<Known>)>,
         tier: Tier,
-        read: impl Fn(&Self, &str, &Known) -> T + Send + Sync + 'static,
+        read: impl Fn(&Self, &str, &[Known]) -> Vec<T> + Send + Sync + 'static,
         failed: impl Fn(Unfinished) -> Option<T>,
     ) -> BTreeMap<(String, u8), T> {
         let beside = if tier == Tier::State { STATE_ALONE } else { "" };
@@ -148,9 +154,7 @@ impl Host {
         };
         let names: Vec<_> = known.iter().map(name).collect();
         let jobs = known.into_iter().map(|job| (beside.to_owned() + &job.0, job)).collect();
-        let of_device = move |host: &Self, (device, ports): (String, Vec<Known>)| {
-            ports.iter().map(|port| read(host, &device, port)).collect::<Vec<T>>()
-        };
+        let of_device = move |host: &Self, (device, ports): (String, Vec<Known>)| read(host, &device, &ports);
         let answers = self.read_all(jobs, tier.deadline(), of_device).await;
         let mut all = BTreeMap::new();
         for ((device, numbers), answer) in names.into_iter().zip(answers) {

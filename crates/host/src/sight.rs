@@ -1,5 +1,6 @@
 //! What can be seen of this machine from where we stand, and what it takes to see the rest.
 
+use crate::parse;
 use crate::snapshot::Host;
 use rdmascope_model::{Device, KernelLog, Netdev, Port, Reading, Snapshot};
 
@@ -24,11 +25,7 @@ impl Host {
     /// Capabilities in force of this process, a bit for each (`CapEff` of `proc/self/status`); of a capture, those of whoever made it.
     #[must_use]
     pub fn capabilities(&self) -> Reading<u64> {
-        self.tree().parsed("proc/self/status", |status| {
-            let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-            let digits = line.ok_or("no line CapEff")?;
-            u64::from_str_radix(digits.trim(), 16).map_err(|_| "CapEff is no number".to_owned())
-        })
+        self.tree().parsed("proc/self/status", parse::capabilities)
     }
 }
 
@@ -73,7 +70,9 @@ pub fn sight(snapshot: &Snapshot, capabilities: &Reading<u64>, log: &Reading<Ker
         ),
         (
             "ECN settings",
-            netdevs(snapshot, |netdev| nothing(&netdev.ecn.notification_point)),
+            netdevs(snapshot, |netdev| {
+                worst(vec![nothing(&netdev.ecn.notification_point), nothing(&netdev.ecn.cnp_dscp)])
+            }),
             with(SYS_ADMIN, " or root, and the host's debugfs (/sys/kernel/debug)"),
         ),
         (

@@ -185,14 +185,27 @@ fn peer_memory(tree: &Tree, modules: &Reading<BTreeMap<String, String>>) -> Read
     }
 }
 
+const LIBIBVERBS: &str = "rdmascope/libibverbs";
+
+/// The file in which a capture keeps whether the library can be loaded: `ok`, or why not.
+pub(crate) fn library_file(library: &Reading<()>) -> Option<(String, String)> {
+    let text = match library {
+        Reading::Value(()) => "ok",
+        Reading::Failed(why) => why,
+        Reading::Absent => return None,
+    };
+    Some((LIBIBVERBS.to_owned(), format!("{text}\n")))
+}
+
 fn libibverbs(tree: &Tree) -> Reading<()> {
     if tree.is_real() {
         return crate::verbs::library();
     }
-    match owed(tree, "rdmascope/libibverbs", parse::plain) {
+    match owed(tree, LIBIBVERBS, parse::plain) {
         Reading::Value(text) if text == "ok" => Reading::Value(()),
-        Reading::Value(why) | Reading::Failed(why) => Reading::Failed(why),
-        Reading::Absent => Reading::Absent,
+        // Why it could not be loaded.
+        Reading::Value(_) | Reading::Absent => Reading::Absent,
+        Reading::Failed(why) => Reading::Failed(why),
     }
 }
 

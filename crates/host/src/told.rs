@@ -3,7 +3,7 @@
 use crate::processes::{QUEUE_PAIRS, QueuePairs, queue_pairs_text};
 use crate::rdma_netlink::{self, Asked};
 use crate::tree::Tree;
-use crate::{Host, devlink, interface, lldp, netdev, routing, rtnl, stacked, text};
+use crate::{Host, devlink, interface, lldp, netdev, routing, rtnl, stacked, system, text};
 use rdmascope_model::{Device, Netdev, PciFunction, Reading, Routing, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,7 +84,10 @@ fn is_network(function: &PciFunction) -> bool {
 /// RDMA netlink for the ports of a device on the machine that we run on; `None` where it is not there, and in a capture: sysfs then has
 /// less, and costs more.
 pub(crate) fn rdma_netlink(tree: &Tree) -> Option<Asked> {
-    match tree.is_real().then(|| Asked::connect(tree)) {
+    match tree.is_real().then(|| {
+        tree.count(1);
+        Asked::connect(tree)
+    }) {
         Some(Reading::Value(asked)) => Some(asked),
         _ => None,
     }
@@ -99,7 +102,7 @@ pub(crate) fn add_devlink(tree: &Tree, device: &mut Device) {
     };
 }
 
-/// The files in which a capture keeps what netlink told of the machine: path below the root, and text. What could not be read is left
+/// The files in which a capture keeps what netlink and the verbs library told of the machine: path below the root, and text. What could not be read is left
 /// out. What netlink and ioctls tell of one network device is in [`crate::netdev_files`].
 #[must_use]
 pub fn told_files(snapshot: &Snapshot, queue_pairs: &Reading<Vec<QueuePairs>>) -> Vec<(String, String)> {
@@ -107,6 +110,7 @@ pub fn told_files(snapshot: &Snapshot, queue_pairs: &Reading<Vec<QueuePairs>>) -
     let table = text::file(queue_pairs, |table| queue_pairs_text(table));
     files.extend(table.map(|table| (QUEUE_PAIRS.to_owned(), table)));
     files.extend(rdma_netlink::shared_file(&snapshot.system.rdma_shared));
+    files.extend(system::library_file(&snapshot.system.libibverbs));
     for (name, netdev) in snapshot.netdevs.value().into_iter().flatten() {
         files.extend(stacked::to_file(name, netdev));
         files.extend(lldp::to_file(name, &netdev.lldp));

@@ -60,7 +60,7 @@ impl Host {
 
 fn words(tree: &Tree, path: &str) -> Reading<u64> {
     tree.parsed(path, |text| {
-        let count = parse::counter(text)?;
+        let count = parse::counter(text)?.ok_or("the device does not count this")?;
         // Old adapters have only 32 bits here and stay at the largest value (seen on qib): such a counter never moves again.
         if count == u64::from(u32::MAX) {
             return Err("the counter stands at its largest value".to_owned());

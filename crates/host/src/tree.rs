@@ -121,9 +121,9 @@ impl Tree {
                 self.label
             ));
         }
-        match String::from_utf8(bytes) {
-            Ok(text) if text.trim().is_empty() => Reading::Absent,
-            Ok(text) => Reading::Value(text.trim().to_owned()),
+        match String::from_utf8(bytes).map(trimmed) {
+            Ok(text) if text.is_empty() => Reading::Absent,
+            Ok(text) => Reading::Value(text),
             Err(_) => Reading::Failed(format!("reading {}{path}: not text", self.label)),
         }
     }
@@ -254,6 +254,13 @@ impl Tree {
             Err(e) => Reading::Failed(format!("following {path}: {}", words(e))),
         }
     }
+}
+
+/// Without the white space around it, in the same memory.
+fn trimmed(mut text: String) -> String {
+    text.truncate(text.trim_end().len());
+    text.drain(..text.len() - text.trim_start().len());
+    text
 }
 
 /// What is said when a driver answers EINVAL.

@@ -50,3 +50,22 @@ pub struct Buffers {
     /// Size of each buffer, bytes.
     pub bytes: [u32; 8],
 }
+
+/// The priorities of a mask as a list such as `3,5`, or `none`.
+#[must_use]
+pub fn priorities(mask: u8) -> String {
+    let on: Vec<String> =
+        (0..8).filter(|bit| mask & (1 << bit) != 0).map(|bit: u8| bit.to_string()).collect();
+    if on.is_empty() { "none".to_owned() } else { on.join(",") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_are_listed() {
+        assert_eq!((priorities(0b10_1000).as_str(), priorities(0).as_str()), ("3,5", "none"));
+        assert_eq!(priorities(0xff), "0,1,2,3,4,5,6,7");
+    }
+}

@@ -20,7 +20,7 @@ mod time;
 mod words;
 
 pub use cause::{Cause, Failure, Side, Step};
-pub use dcb::{Buffers, Dcb, Ets, Trust};
+pub use dcb::{Buffers, Dcb, Ets, Trust, priorities};
 pub use endpoint::{EndpointInfo, EndpointName, EndpointNameError, Fabric};
 pub use exclusion::Exclusion;
 pub use finding::{Finding, Status};

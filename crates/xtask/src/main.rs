@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "a tool for a terminal")]
 
 mod bench;
+mod cases;
 mod demo;
 mod error;
 mod install;
@@ -50,6 +51,8 @@ enum Task {
         #[arg(long)]
         json: bool,
     },
+    /// Judge the machines of public bug reports and compare with what each report asks for.
+    Cases(cases::Options),
 }
 
 fn main() -> ExitCode {
@@ -78,6 +81,7 @@ fn run(task: Task) -> Result<u8> {
         }
         Task::Test => test::test().map(|()| 0),
         Task::Bench { name, json } => bench::bench(name, json).map(exit_code),
+        Task::Cases(options) => cases::cases(options).map(exit_code),
     }
 }
 

@@ -21,6 +21,12 @@ pub fn endpoints() -> impl Iterator<Item = Endpoint> {
 #[must_use = "dropped at once, the fault is over at once"]
 pub struct Undo(String);
 
+impl Undo {
+    pub(super) fn new(line: &str) -> Self {
+        Self(line.to_owned())
+    }
+}
+
 impl Drop for Undo {
     fn drop(&mut self) {
         if let Err(why) = try_run(&self.0) {

@@ -72,6 +72,34 @@ impl Api {
         })
     }
 
+    /// Everything that is not fine, as `NODE STATUS ID SUBJECT`, sorted; what settles has `(settling)` behind it.
+    ///
+    /// # Errors
+    /// Nobody answers.
+    pub fn findings(&self) -> Result<Vec<String>, String> {
+        let list = self.json("/api/v1/findings")?;
+        let word = |found: &Value, key: &str| found[key].as_str().unwrap_or_default().to_owned();
+        let line = |found: &Value| {
+            let settling = if found["settling"] == json!(true) { " (settling)" } else { "" };
+            let [node, status, id, subject] = ["node", "status", "id", "subject"].map(|key| word(found, key));
+            format!("{node} {status} {id} {subject}{settling}")
+        };
+        let mut lines: Vec<String> = list["findings"].as_array().into_iter().flatten().map(line).collect();
+        lines.sort();
+        Ok(lines)
+    }
+
+    /// Waits until exactly these are the findings, and no other.
+    #[track_caller]
+    pub fn wait_findings(&self, what: &str, limit: Duration, expected: &[&str]) {
+        let mut expected: Vec<&str> = expected.to_vec();
+        expected.sort_unstable();
+        wait_until(&format!("{what} has exactly its findings"), limit, || {
+            let seen = self.findings()?;
+            if seen == expected { Ok(()) } else { Err(format!("{seen:#?}, expected {expected:#?}")) }
+        });
+    }
+
     /// One pair's cell of a metric (`latency` or `bandwidth`).
     ///
     /// # Panics

@@ -13,15 +13,16 @@ mod schedule;
 
 pub(crate) use own_traffic::OwnTraffic;
 
-use events::{KernelEvent, Sources};
+use events::{KernelEvent, Sources, is_ours};
 use judge::Judge;
 use kernel_log::FollowedLog;
 use pause::pause_flags;
 use rdmascope_checks::Policy;
 use rdmascope_expose::metrics::AgentOwn;
-use rdmascope_host::{Clock, Fresh, Host, IdleGate, IdleState, LinkEvent, MtuOf, Tier, ask_verbs};
+use rdmascope_host::{Clock, Fresh, Host, IdleGate, IdleState, MtuOf, Tier, ask_verbs};
 use rdmascope_link::{Fact, FindingBrief, NodeEvent, PauseFlags};
 use rdmascope_model::{EndpointInfo, EndpointName, Finding, KernelLog, Reading, Snapshot};
+use rdmascope_sys::give_back_memory;
 use schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -152,7 +153,7 @@ impl Watcher {
                 }
                 event = events.next() => {
                     let ours = match event {
-                        KernelEvent::Link(event) => this.is_ours(&event),
+                        KernelEvent::Link(event) => is_ours(&this.it.seen().snapshot, &event),
                         KernelEvent::Rdma => true,
                     };
                     this.schedule.event(Instant::now(), ours);
@@ -232,7 +233,12 @@ impl Watching {
             blind::tell(&self.it.host.capabilities(), &self.it.seen());
         }
         match tier {
-            Tier::Event | Tier::Slow => self.judge().await?,
+            Tier::Event => self.judge().await?,
+            Tier::Slow => {
+                self.judge().await?;
+                // Two machines were in memory, with all their texts.
+                give_back_memory();
+            }
             _ if changed => self.judge_soon(),
             _ => {}
         }
@@ -358,25 +364,6 @@ impl Watching {
         let reads = self.it.host.reads();
         self.it.counted.kernel_reads(tier.as_str(), reads.saturating_sub(self.reads));
         self.reads = reads;
-    }
-
-    /// Whether an event is about a network device that carries RDMA, also one that stands on it.
-    fn is_ours(&self, event: &LinkEvent) -> bool {
-        let seen = self.it.seen();
-        let devices = seen.snapshot.devices.value().into_iter().flatten();
-        let mut carries = devices.flat_map(|device| &device.ports).flat_map(|port| {
-            let gids = port.gids.value().into_iter().flatten().filter_map(|gid| gid.netdev.value());
-            gids.chain(port.netdev.value())
-        });
-        match event {
-            LinkEvent::LinkChanged(name) | LinkEvent::LinkGone(name) => carries.any(|netdev| netdev == name),
-            LinkEvent::AddressChanged(index) => {
-                let netdevs = seen.snapshot.netdevs.value();
-                let has_index = |name: &String| netdevs?.get(name)?.index.value().copied();
-                carries.any(|netdev| has_index(netdev) == Some(*index))
-            }
-            LinkEvent::Overrun => true,
-        }
     }
 }
 

@@ -114,6 +114,8 @@ pub struct Agent {
     epoch: u64,
     endpoints: BTreeMap<EndpointName, EndpointInfo>,
     findings: Vec<FindingBrief>,
+    /// The machine was looked at.
+    looked: bool,
     inventory_sent: Mono,
     /// Words of findings have changed since the last inventory.
     words_unsent: bool,
@@ -138,6 +140,7 @@ impl Agent {
             epoch: 0,
             endpoints: BTreeMap::new(),
             findings: Vec::new(),
+            looked: false,
             inventory_sent: Mono(0),
             words_unsent: false,
             facts: Vec::new(),

@@ -13,7 +13,8 @@ const WORDS_AGAIN: Duration = Duration::from_secs(60);
 impl Agent {
     pub(super) fn inventory(&mut self, endpoints: Vec<EndpointInfo>, findings: Vec<FindingBrief>, now: Now) {
         let endpoints: BTreeMap<_, _> = endpoints.into_iter().map(|e| (e.name.clone(), e)).collect();
-        let moved = endpoints != self.endpoints || !same_findings(&findings, &self.findings);
+        let first = !std::mem::replace(&mut self.looked, true);
+        let moved = first || endpoints != self.endpoints || !same_findings(&findings, &self.findings);
         let reworded = findings != self.findings || self.words_unsent;
         self.endpoints = endpoints;
         self.findings = findings;
@@ -37,7 +38,11 @@ impl Agent {
         self.sessions.stop_broken(trouble, now, &mut self.outbox);
     }
 
+    /// Nothing before the first look: an agent that has just started must not tell that there is nothing.
     pub(super) fn send_inventory(&mut self, now: Now) {
+        if !self.looked {
+            return;
+        }
         self.inventory_sent = now.mono;
         let endpoints = self.endpoints.values().cloned().collect();
         let findings = self.findings.clone();

@@ -400,3 +400,22 @@ fn words_that_change_do_not_send_the_inventory_again_at_once() {
     assert_eq!(sent(92_000, finding(Fail, "22 %")).as_deref(), Some("22 %"), "the last words, in the end");
     assert_eq!(sent(200_000, finding(Fail, "22 %")), None);
 }
+
+#[test]
+fn nothing_is_told_of_a_machine_that_was_not_looked_at() {
+    let identity =
+        Identity { node: "a".to_owned(), instance: 2, machine: "m".to_owned(), version: "0".to_owned() };
+    let mut agent = Agent::new(identity);
+    agent.handle(Event::Connected, at(0));
+    agent.handle(welcome(7), at(0));
+    let inventories = |agent: &mut Agent| {
+        let is = |a: &Action| matches!(a, Action::Send(ToCoordinator::Inventory { .. }));
+        drain(agent).iter().filter(|action| is(action)).count()
+    };
+    assert_eq!(inventories(&mut agent), 0);
+    // A machine without anything is told, once.
+    for ms in [1, 2] {
+        agent.handle(Event::Inventory { endpoints: vec![], findings: vec![] }, at(ms));
+    }
+    assert_eq!(inventories(&mut agent), 1);
+}

@@ -41,15 +41,29 @@ pub struct Drift {
     pub of: usize,
 }
 
+impl Drift {
+    /// The same part with the same setting, whatever its value is.
+    pub(super) fn same_part(&self, other: &Self) -> bool {
+        (&self.node, &self.subject, &self.key) == (&other.node, &other.subject, &other.key)
+    }
+
+    /// Nothing new about it: only how many others were compared may have changed, as nodes come and go.
+    pub(super) fn says_the_same(&self, other: &Self) -> bool {
+        let split = self.majority.is_empty() && other.majority.is_empty();
+        self.same_part(other) && self.majority == other.majority && (split || self.value == other.value)
+    }
+}
+
 /// Everything that differs. Parts are compared within their kind: ports and devices of the same card type (fact `card`) and link
 /// layer, and machines; device names play no part, since they differ between nodes.
 #[must_use]
 pub(super) fn find<'a>(facts: impl Iterator<Item = (&'a str, &'a [Fact])>) -> Vec<Drift> {
     let mut kinds: BTreeMap<(String, &str), Vec<Part<'a>>> = BTreeMap::new();
     for (node, facts) in facts {
+        let named: Vec<&Fact> = facts.iter().filter(|f| f.key == "card" || f.key == "link_layer").collect();
         for fact in facts.iter().filter(|fact| COMPARED.contains(&fact.key.as_str())) {
             let part = Part { node, subject: &fact.subject, value: &fact.value };
-            kinds.entry((kind_of(&fact.subject, facts), &fact.key)).or_default().push(part);
+            kinds.entry((kind_of(&fact.subject, &named), &fact.key)).or_default().push(part);
         }
     }
     let mut found: Vec<Drift> =
@@ -65,10 +79,10 @@ struct Part<'a> {
 }
 
 /// `MT4129 Ethernet port`, or what of it is known.
-fn kind_of(subject: &str, facts: &[Fact]) -> String {
+fn kind_of(subject: &str, named: &[&Fact]) -> String {
     let device = subject.split('/').next().unwrap_or(subject);
     let of = |subject: &str, key: &str| {
-        facts.iter().find(|fact| fact.subject == subject && fact.key == key).map(|fact| fact.value.as_str())
+        named.iter().find(|fact| fact.subject == subject && fact.key == key).map(|fact| fact.value.as_str())
     };
     let card = of(subject, "card").or_else(|| of(device, "card"));
     let words = [card, of(subject, "link_layer")].into_iter().flatten().collect::<Vec<_>>().join(" ");

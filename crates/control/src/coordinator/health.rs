@@ -1,6 +1,7 @@
 //! What nodes tell of themselves: facts and what differs between them, events, acknowledgements, maintenance.
 
 use super::drift::{self, Drift};
+use rdmascope_checks::{DRIFT, manifest::glob};
 use rdmascope_link::{EventKind, Fact, NodeEvent};
 use rdmascope_model::{Mono, Now, Wall};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,6 +23,8 @@ pub enum RowKind {
     Connected,
     /// An agent's connection ended.
     Lost,
+    /// Events of a node that its agent had no room to keep.
+    EventsLost,
     /// A part is no longer like the others of its kind.
     DriftRaised,
     /// It is like them again.
@@ -36,7 +39,7 @@ pub enum RowKind {
 
 impl RowKind {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Node(EventKind::StateChange),
         Self::Node(EventKind::FindingRaised),
         Self::Node(EventKind::FindingCleared),
@@ -44,6 +47,7 @@ impl RowKind {
         Self::Node(EventKind::SettingChange),
         Self::Connected,
         Self::Lost,
+        Self::EventsLost,
         Self::DriftRaised,
         Self::DriftCleared,
         Self::Acknowledgement,
@@ -62,6 +66,7 @@ impl RowKind {
             Self::Node(EventKind::SettingChange) => "setting-change",
             Self::Connected => "agent-connected",
             Self::Lost => "agent-lost",
+            Self::EventsLost => "events-lost",
             Self::DriftRaised => "drift-raised",
             Self::DriftCleared => "drift-cleared",
             Self::Acknowledgement => "acknowledgement",
@@ -116,7 +121,7 @@ pub struct Maintenance {
     pub note: String,
 }
 
-/// Node, id and subject of a finding.
+/// Node, id and subject of a finding, as [`super::finding_key`] makes it.
 pub type FindingKey = (String, String, String);
 
 /// Facts, history and notes of all nodes.
@@ -166,7 +171,7 @@ impl Health {
     /// The maintenance that a node is in.
     #[must_use]
     pub fn maintenance_of(&self, node: &str) -> Option<&Maintenance> {
-        self.maintenance.iter().find(|maintenance| fits(&maintenance.nodes, node))
+        self.maintenance.iter().find(|maintenance| glob(&maintenance.nodes, node))
     }
 
     /// All maintenances.
@@ -206,10 +211,10 @@ impl Health {
         let facts = self.facts.iter().filter(|(node, _)| there(node) && self.maintenance_of(node).is_none());
         let now = drift::find(facts.map(|(node, facts)| (node.as_str(), facts.as_slice())));
         let before = std::mem::replace(&mut self.drift, now);
-        let came = self.drift.iter().filter(|drift| !before.contains(drift)).cloned().collect();
-        let same_part = |a: &Drift, b: &Drift| (&a.node, &a.subject, &a.key) == (&b.node, &b.subject, &b.key);
+        let known = |new: &&Drift| before.iter().any(|old| new.says_the_same(old));
+        let came = self.drift.iter().filter(|new| !known(new)).cloned().collect();
         let went =
-            before.into_iter().filter(|old| !self.drift.iter().any(|new| same_part(old, new))).collect();
+            before.into_iter().filter(|old| !self.drift.iter().any(|new| old.same_part(new))).collect();
         (came, went)
     }
 
@@ -232,11 +237,15 @@ impl Health {
         events: Vec<NodeEvent>,
         now: Now,
     ) -> Vec<EventRow> {
-        let (known_run, mut last) = self.taken.get(node).copied().unwrap_or((run, 0));
-        if known_run != run {
-            last = 0;
-        }
+        let known = self.taken.get(node).copied();
+        let last = known.filter(|(known_run, _)| *known_run == run).map_or(0, |(_, last)| last);
         let mut rows = Vec::new();
+        // A coordinator that has just started knows nothing of the numbers before.
+        let first = events.first().map_or(0, |event| event.number);
+        let lost = first.saturating_sub(last + 1);
+        if known.is_some() && lost > 0 {
+            rows.push(self.add(events_lost(node, lost, now)));
+        }
         for event in events.into_iter().filter(|event| event.number > last) {
             self.taken.insert(node.to_owned(), (run, event.number));
             rows.push(self.add(EventRow {
@@ -254,14 +263,16 @@ impl Health {
         rows
     }
 
-    /// Brings back what an earlier coordinator kept; events in the order of their numbers.
+    /// Brings back what an earlier coordinator kept; events in the order of their numbers. `last_number` was given to the last event,
+    /// which another version may have written in a form that is not known here.
     pub fn restore(
         &mut self,
         events: Vec<EventRow>,
+        last_number: u64,
         acknowledged: Vec<(FindingKey, Acknowledgement)>,
         maintenance: Vec<Maintenance>,
     ) {
-        self.last_number = events.last().map_or(self.last_number, |event| event.number.max(self.last_number));
+        self.last_number = self.last_number.max(last_number);
         self.events = events.into_iter().rev().take(EVENTS_HELD).rev().collect();
         self.acknowledged = acknowledged.into_iter().take(NOTES_MAX).collect();
         self.maintenance = maintenance.into_iter().take(NOTES_MAX).collect();
@@ -269,7 +280,7 @@ impl Health {
 
     pub(super) fn acknowledge(&mut self, key: FindingKey, note: Option<Acknowledgement>) -> bool {
         match note {
-            Some(note) if self.acknowledged.len() < NOTES_MAX => {
+            Some(note) if self.acknowledged.len() < NOTES_MAX || self.acknowledged.contains_key(&key) => {
                 self.acknowledged.insert(key, note);
                 true
             }
@@ -281,8 +292,10 @@ impl Health {
     /// Forgets acknowledgements of a node's findings that are no longer there: if they come back, it is news.
     pub(super) fn forget_settled(&mut self, node: &str, there: &BTreeSet<(&str, &str)>) -> bool {
         let before = self.acknowledged.len();
-        self.acknowledged
-            .retain(|(of, id, subject), _| of != node || there.contains(&(id.as_str(), subject.as_str())));
+        // Differences between nodes are no findings of an agent; they are over when a comparison says so.
+        self.acknowledged.retain(|(of, id, subject), _| {
+            of != node || id == DRIFT || there.contains(&(id.as_str(), subject.as_str()))
+        });
         before != self.acknowledged.len()
     }
 
@@ -312,8 +325,13 @@ impl Health {
             .filter_map(|key| self.acknowledged.remove(&key).map(|note| (key, note)))
             .collect();
         let Some(to) = to else { return };
-        facts.and_then(|facts| self.facts.insert(to.to_owned(), facts));
-        taken.and_then(|taken| self.taken.insert(to.to_owned(), taken));
+        // An agent that runs under the new name already knows better.
+        if let Some(facts) = facts {
+            self.facts.entry(to.to_owned()).or_insert(facts);
+        }
+        if let Some(taken) = taken {
+            self.taken.entry(to.to_owned()).or_insert(taken);
+        }
         for ((_, id, subject), note) in notes {
             self.acknowledged.insert((to.to_owned(), id, subject), note);
         }
@@ -323,14 +341,17 @@ impl Health {
     }
 }
 
-/// Whether `pattern`, in which `*` stands for any letters, is all of `name`.
-fn fits(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((first, rest)) => name.strip_prefix(first).is_some_and(|name| {
-            // Every place where the rest may begin; names are short.
-            (0..=name.len()).any(|at| name.get(at..).is_some_and(|name| fits(rest, name)))
-        }),
+fn events_lost(node: &str, count: u64, now: Now) -> EventRow {
+    EventRow {
+        number: 0,
+        at: now.wall,
+        node: node.to_owned(),
+        kind: RowKind::EventsLost,
+        subject: String::new(),
+        id: String::new(),
+        before: String::new(),
+        after: String::new(),
+        text: format!("{count} events of {node} are missing: its agent had no room to keep them"),
     }
 }
 
@@ -367,6 +388,13 @@ mod tests {
         let numbers: Vec<_> = health.events().map(|row| row.number).collect();
         assert_eq!(numbers, [4, 3, 2, 1]);
         assert_eq!(health.events().next().unwrap().at, Wall(4_000), "not later than it was heard of");
+        let kept = health.take_events("a", 2, vec![event(9)], now(9_000));
+        assert_eq!(
+            kept.iter().map(|row| row.kind.as_str()).collect::<Vec<_>>(),
+            ["events-lost", "state-change"]
+        );
+        assert!(kept[0].text.starts_with("7 events of a "), "{}", kept[0].text);
+        assert_eq!(health.take_events("b", 1, vec![event(9)], now(9_000)).len(), 1, "not known before");
     }
 
     #[test]
@@ -376,7 +404,7 @@ mod tests {
         let kept = health.take_events("a", 1, many, now(9_000));
         assert_eq!(health.events().count(), EVENTS_HELD);
         let mut next = Health::default();
-        next.restore(kept, Vec::new(), Vec::new());
+        next.restore(kept, EVENTS_HELD as u64 + 10, Vec::new(), Vec::new());
         assert_eq!(next.take_events("a", 1, vec![event(1)], now(9_000))[0].number, EVENTS_HELD as u64 + 11);
     }
 
@@ -395,8 +423,6 @@ mod tests {
 
     #[test]
     fn nodes_in_maintenance_are_found_by_pattern_and_not_compared() {
-        assert!(fits("rack7-*", "rack7-n3") && fits("*", "x") && fits("a*c*e", "abcde"));
-        assert!(!fits("rack7-*", "rack8-n3") && !fits("a", "ab"));
         let mut health = Health::default();
         let pfc = |value: &str| vec![Fact { subject: "m/1".into(), key: "pfc".into(), value: value.into() }];
         for (node, value) in [("a", "3"), ("b", "3"), ("c", "none")] {
@@ -412,6 +438,10 @@ mod tests {
         assert_eq!(health.end_maintenance(|m| m.until <= Wall(9)).len(), 1);
         health.look_again(Mono(0));
         assert_eq!(health.compare(|_| true, later).0.len(), 1, "and back");
+        health.take_facts("d", pfc("3"), Mono(0));
+        let (came, went) = health.compare(|_| true, later);
+        assert_eq!((came.len(), went.len()), (0, 0), "one more that is like the others is no news");
+        assert_eq!((health.drift()[0].same, health.drift()[0].of), (3, 4));
     }
 
     #[test]

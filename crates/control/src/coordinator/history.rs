@@ -2,6 +2,7 @@
 
 use super::health::{Acknowledgement, EventRow, FindingKey, MAINTENANCE_MAX, Maintenance, RowKind};
 use super::{Action, CommandError, ConnectionId, Coordinator, Drift, Health};
+use rdmascope_checks::{DRIFT, DRIFT_CAUSES};
 use rdmascope_link::{Fact, FindingBrief, NodeEvent, ToAgent};
 use rdmascope_model::{Now, Wall};
 use std::collections::BTreeSet;
@@ -14,14 +15,15 @@ impl Coordinator {
         &self.health
     }
 
-    /// Brings back what an earlier coordinator kept.
+    /// Brings back what an earlier coordinator kept; see [`Health::restore`].
     pub fn restore_health(
         &mut self,
         events: Vec<EventRow>,
+        last_number: u64,
         acknowledged: Vec<(FindingKey, Acknowledgement)>,
         maintenance: Vec<Maintenance>,
     ) {
-        self.health.restore(events, acknowledged, maintenance);
+        self.health.restore(events, last_number, acknowledged, maintenance);
     }
 
     /// A node's events up to this one are written down: the agent may forget them.
@@ -45,8 +47,13 @@ impl Coordinator {
 
     /// A node's findings were replaced: acknowledgements of those that are over go with them.
     pub(super) fn findings_changed(&mut self, node: &str) {
-        let findings = self.members.agent(node).map(|member| member.findings.clone()).unwrap_or_default();
-        let there: BTreeSet<_> = findings.iter().map(|f| (f.id.as_str(), f.subject.as_str())).collect();
+        let Some(member) = self.members.agent(node) else { return };
+        // What its frame had no room for may well be there.
+        if member.findings_left_out > 0 {
+            return;
+        }
+        let there: BTreeSet<_> =
+            member.findings.iter().map(|f| (f.id.as_str(), f.subject.as_str())).collect();
         if self.health.forget_settled(node, &there) {
             self.outbox.push_back(Action::KeepNotes);
         }
@@ -86,8 +93,23 @@ impl Coordinator {
             self.note(&drift.node, RowKind::DriftRaised, &drift.subject, &drift.key, text, now);
         }
         for drift in went {
-            let text = format!("{} is like the others again", drift.key);
+            // In maintenance and without its agent a node is not compared: then nobody knows.
+            let compared = drift.node.is_empty()
+                || (self.members.connection(&drift.node).is_some()
+                    && self.health.maintenance_of(&drift.node).is_none());
+            let text = if compared {
+                format!("{} is like the others again", drift.key)
+            } else {
+                format!(
+                    "{} is not compared any more: {} is not there, or in maintenance",
+                    drift.key, drift.node
+                )
+            };
             self.note(&drift.node, RowKind::DriftCleared, &drift.subject, &drift.key, text, now);
+            let key = finding_key(&drift.node, &as_finding(&drift));
+            if compared && self.health.acknowledge(key, None) {
+                self.outbox.push_back(Action::KeepNotes);
+            }
         }
     }
 
@@ -118,29 +140,32 @@ impl Coordinator {
     ) -> Result<usize, CommandError> {
         let findings = self.findings_of(node)?;
         let meant = |f: &&FindingBrief| f.id == id && subject.is_none_or(|subject| f.subject == subject);
-        let keys: Vec<FindingKey> = findings
-            .iter()
-            .filter(meant)
-            .map(|f| (node.to_owned(), f.id.clone(), f.subject.clone()))
-            .collect();
+        let keys: Vec<(FindingKey, String)> =
+            findings.iter().filter(meant).map(|f| (finding_key(node, f), f.subject.clone())).collect();
         if keys.is_empty() {
             let there: Vec<_> =
                 findings.iter().map(|f| format!("{} ({})", f.id, f.subject)).take(20).collect();
             let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
             return Err(CommandError::Unknown(format!("{node} has no such finding; it has: {there}")));
         }
-        let changed = keys.len();
-        for key in keys {
-            let (_, id, subject) = key.clone();
+        let (meant, mut changed) = (keys.len(), 0);
+        for (key, subject) in keys {
             let note = note.clone().map(|note| Acknowledgement { at: now.wall, note });
             let text = note.as_ref().map_or_else(
                 || "the acknowledgement was taken back".to_owned(),
                 |note| format!("acknowledged: {}", note.note),
             );
+            let taken_back = note.is_none();
             if !self.health.acknowledge(key, note) {
+                if !taken_back {
+                    let text =
+                        format!("too many acknowledgements: {changed} of {meant} were taken; take some back");
+                    return Err(CommandError::Conflict(text));
+                }
                 continue;
             }
-            self.note(node, RowKind::Acknowledgement, &subject, &id, text, now);
+            changed += 1;
+            self.note(node, RowKind::Acknowledgement, &subject, id, text, now);
         }
         self.outbox.push_back(Action::KeepNotes);
         self.matrix.touch();
@@ -148,9 +173,14 @@ impl Coordinator {
     }
 
     fn findings_of(&self, node: &str) -> Result<Vec<FindingBrief>, CommandError> {
-        let member = self.members.agent(node).ok_or_else(|| self.unknown_node(node))?;
+        // A kind that is split belongs to no node.
+        let told = match self.members.agent(node) {
+            Some(member) => member.findings.as_slice(),
+            None if node.is_empty() => &[],
+            None => return Err(self.unknown_node(node)),
+        };
         let drift = self.health.drift().iter().filter(|drift| drift.node == node).map(as_finding);
-        Ok(member.findings.iter().cloned().chain(drift).collect())
+        Ok(told.iter().cloned().chain(drift).collect())
     }
 
     /// Begins a maintenance, or (without a duration) ends it.
@@ -224,16 +254,24 @@ impl Coordinator {
     }
 }
 
+/// What an acknowledgement is kept under: for a difference between nodes with the setting that differs, of which one part may have several.
+#[must_use]
+pub fn finding_key(node: &str, found: &FindingBrief) -> FindingKey {
+    let setting = found.evidence.first().and_then(|line| line.split_once(" = ")).map_or("", |(name, _)| name);
+    let subject =
+        if found.id == DRIFT { format!("{} {setting}", found.subject) } else { found.subject.clone() };
+    (node.to_owned(), found.id.clone(), subject)
+}
+
 /// A difference between nodes as a finding of the node that differs.
 #[must_use]
 pub fn as_finding(drift: &Drift) -> FindingBrief {
     FindingBrief {
-        id: "drift".to_owned(),
+        id: DRIFT.to_owned(),
         status: rdmascope_model::Status::Warn,
         subject: drift.subject.clone(),
         summary: in_words(drift),
-        cause: "somebody changed it here and not there, a new or repaired node came with other defaults, or a roll-out is half done"
-            .to_owned(),
+        cause: DRIFT_CAUSES.join(", or "),
         next_step: format!(
             "Make them alike, or pin what is meant in the manifest: `rdmascope check` on both shows the values of {}; \
              `rdmascope events --node NODE` shows when it changed.",

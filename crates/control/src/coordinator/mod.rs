@@ -17,7 +17,7 @@ mod work;
 pub use commands::CommandError;
 pub use drift::Drift;
 pub use health::{Acknowledgement, EventRow, FindingKey, Health, MAINTENANCE_MAX, Maintenance, RowKind};
-pub use history::as_finding;
+pub use history::{as_finding, finding_key};
 pub use members::{Endpoint, Member, Members};
 pub use settings::Settings;
 pub use work::{ProbeRun, ProbeStep, Sweep};

@@ -4,11 +4,14 @@ use super::NodeView;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Answer of `GET /api/v1/findings`: the worst first, then by node.
+/// Answer of `GET /api/v1/findings`: open ones first, of these the worst first, then by node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FindingList {
     /// What is not fine, on any node and between nodes.
     pub findings: Vec<NodeFinding>,
+    /// Findings that were asked for and are beyond `limit`.
+    #[serde(default)]
+    pub left_out: u64,
 }
 
 /// One finding.

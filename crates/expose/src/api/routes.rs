@@ -213,11 +213,12 @@ pub const ROUTES: &[Route] = &[
             Query { name: "node", text: "Only of this node.", values: &[] },
             Query { name: "status", text: "Only of this status.", values: &["fail", "unknown", "warn"] },
             Query { name: "id", text: "Only of this check or rule.", values: &[] },
+            Query { name: "limit", text: "At most so many, from 1; all when left out.", values: &[] },
         ],
         ..get(
             "/api/v1/findings",
             "What is not fine, on nodes and between them",
-            &[ok("The worst first.", &[Body::Json(of::<FindingList>())]), BAD],
+            &[ok("Open ones first, the worst of these first.", &[Body::Json(of::<FindingList>())]), BAD],
         )
     },
     Route {

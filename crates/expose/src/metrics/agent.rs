@@ -159,8 +159,10 @@ fn gids(out: &mut Samples<'_>, row: &Row<'_>) {
     // A part of the table is not the table: slots that could not be read might hold any type.
     let Some(gids) = row.port.gids.value().filter(|_| row.port.gids_unread.is_empty()) else { return };
     let [device, port] = row.labels();
-    // The kernel prints one word for InfiniBand and RoCE v1; the link layer tells them apart.
+    // The kernel prints one word for InfiniBand, RoCE v1 and all that is neither (iWARP, EFA); node type and link layer tell them apart.
+    let adapter = row.device.node_type.value().is_none_or(|kind| kind == "CA");
     let v1 = match row.port.link_layer.value() {
+        _ if !adapter => "other",
         Some(LinkLayer::InfiniBand) => "ib",
         _ => "rocev1",
     };
@@ -170,7 +172,8 @@ fn gids(out: &mut Samples<'_>, row: &Row<'_>) {
         Some(GidType::Other(_)) => "other",
         None => UNKNOWN,
     };
-    for kind in [v1, "rocev2", "other", UNKNOWN] {
+    let kinds = [v1, "rocev2", "other", UNKNOWN];
+    for kind in kinds.into_iter().skip(usize::from(v1 == "other")) {
         out.add(&[device, port, kind], gids.iter().filter(|entry| word(&entry.kind) == kind).count());
     }
 }

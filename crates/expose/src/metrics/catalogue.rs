@@ -162,6 +162,11 @@ catalogue! {
     NODES = cluster("rdmascope_nodes", &["state"], "Nodes by the state of their agent: connected or lost.");
     NODES_PAUSED = cluster("rdmascope_nodes_paused", &["scope"],
         "Nodes with a pause of their own, by the widest scope that is paused.");
+    NODES_MAINTENANCE = cluster("rdmascope_nodes_maintenance", &[], "Nodes that are in maintenance.");
+    CLUSTER_FINDINGS = cluster("rdmascope_cluster_findings", &["status", "state"],
+        "Findings above ok of all nodes and between them: acknowledged, else in maintenance, else open.");
+    EVENTS = family(CLUSTER, Scrape::Coordinator, Kind::Counter, "rdmascope_events_total", &["kind"],
+        "Events that entered the history since the coordinator's start.");
     ENDPOINTS = cluster("rdmascope_endpoints", &["state"],
         "Endpoints: usable, unusable (the port cannot be probed) or gone (no longer reported).");
     INSECURE = cluster("rdmascope_insecure", &[], "1 while the coordinator is open to the network without credentials.");

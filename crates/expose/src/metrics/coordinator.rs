@@ -1,12 +1,12 @@
 //! `/metrics` of the coordinator: the cluster and its matrix in short, bounded by code at any size.
 
-use rdmascope_model::Metric;
+use rdmascope_model::{Metric, Status};
 
 use super::agent::{build_info, paused};
 use super::catalogue::{
-    ENDPOINTS, EPOCH, GRANTS, INSECURE, LEASES, MATRIX_AGE, MATRIX_COVERAGE, MATRIX_MEDIAN_BANDWIDTH,
-    MATRIX_MEDIAN_LATENCY, MATRIX_STALE_AFTER, NODES, NODES_PAUSED, PAIRS_BY_STATE, QUEUE_ENTRIES,
-    QUEUE_LIMIT, SWEEP_PROBES, SWEEP_RUNNING,
+    CLUSTER_FINDINGS, ENDPOINTS, EPOCH, GRANTS, INSECURE, LEASES, MATRIX_AGE, MATRIX_COVERAGE,
+    MATRIX_MEDIAN_BANDWIDTH, MATRIX_MEDIAN_LATENCY, MATRIX_STALE_AFTER, NODES, NODES_MAINTENANCE,
+    NODES_PAUSED, PAIRS_BY_STATE, QUEUE_ENTRIES, QUEUE_LIMIT, SWEEP_PROBES, SWEEP_RUNNING,
 };
 use super::text::Text;
 use crate::api::{CellState, PauseLevel};
@@ -33,6 +33,10 @@ pub struct CoordinatorInput<'a> {
     pub nodes_paused_bandwidth: u64,
     /// Nodes on which everything is paused, by a pause of their own.
     pub nodes_paused_all: u64,
+    /// Nodes that are in maintenance.
+    pub nodes_maintenance: u64,
+    /// Findings of all nodes and between them.
+    pub findings: FindingCounts,
     /// Endpoints that can be probed.
     pub endpoints_usable: u64,
     /// Endpoints that are reported and cannot be probed.
@@ -47,6 +51,46 @@ pub struct CoordinatorInput<'a> {
     pub queues: &'a [QueueInput<'a>],
     /// One entry per metric.
     pub metrics: &'a [MetricInput],
+}
+
+/// What becomes of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FindingState {
+    /// Somebody should look.
+    Open,
+    /// Somebody knows of it.
+    Acknowledged,
+    /// Somebody works on its node.
+    Maintenance,
+}
+
+impl FindingState {
+    const ALL: [Self; 3] = [Self::Open, Self::Acknowledged, Self::Maintenance];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Acknowledged => "acknowledged",
+            Self::Maintenance => "maintenance",
+        }
+    }
+}
+
+/// How many findings there are of each status above ok, by what becomes of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FindingCounts([[u64; FindingState::ALL.len()]; Self::STATUSES.len()]);
+
+impl FindingCounts {
+    const STATUSES: [Status; 3] = [Status::Fail, Status::Unknown, Status::Warn];
+
+    /// One more; one that is ok does not count.
+    pub fn add(&mut self, status: Status, state: FindingState) {
+        for (known, row) in Self::STATUSES.iter().zip(&mut self.0) {
+            for (becomes, count) in FindingState::ALL.iter().zip(row) {
+                *count += u64::from(*known == status && *becomes == state);
+            }
+        }
+    }
 }
 
 /// One bounded queue.
@@ -124,6 +168,14 @@ fn cluster(text: &mut Text, input: &CoordinatorInput<'_>) {
     text.family(&NODES_PAUSED, |out| {
         out.add(&["bandwidth"], input.nodes_paused_bandwidth);
         out.add(&["all"], input.nodes_paused_all);
+    });
+    text.single(&NODES_MAINTENANCE, input.nodes_maintenance);
+    text.family(&CLUSTER_FINDINGS, |out| {
+        for (status, row) in FindingCounts::STATUSES.iter().zip(input.findings.0) {
+            for (state, count) in FindingState::ALL.iter().zip(row) {
+                out.add(&[status.as_str(), state.as_str()], count);
+            }
+        }
     });
     text.family(&ENDPOINTS, |out| {
         out.add(&["usable"], input.endpoints_usable);

@@ -12,7 +12,9 @@ mod text;
 
 pub use agent::{AgentInput, agent};
 pub use catalogue::{Family, Kind, Scrape, families, markdown};
-pub use coordinator::{CoordinatorInput, MetricInput, QueueInput, SweepInput, coordinator};
+pub use coordinator::{
+    CoordinatorInput, FindingCounts, FindingState, MetricInput, QueueInput, SweepInput, coordinator,
+};
 pub use own::{AgentOwn, CoordinatorOwn, ProbeOutcome, encode};
 pub use pairs::{PairBandwidth, PairLatency, PairRow, pairs};
 pub use text::CONTENT_TYPE;

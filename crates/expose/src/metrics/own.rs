@@ -8,7 +8,7 @@ use rdmascope_model::{Cause, Metric};
 
 use super::Family;
 use super::catalogue::{
-    AGENT_DROPPED, AGENT_PROBES, AGENT_RECONNECTS, AGENTS_REFUSED, EVENTS_DROPPED, FRAMES_MALFORMED,
+    AGENT_DROPPED, AGENT_PROBES, AGENT_RECONNECTS, AGENTS_REFUSED, EVENTS, EVENTS_DROPPED, FRAMES_MALFORMED,
     KERNEL_READS, PROBE_BANDWIDTH_RATIO, PROBE_FAILURES, PROBE_LATENCY, PROBES,
 };
 
@@ -129,18 +129,20 @@ pub struct CoordinatorOwn {
     latency: Histogram,
     bandwidth_ratio: Histogram,
     refused: IntCounterVec,
+    events: IntCounterVec,
     /// A frame could not be understood.
     pub frames_malformed: IntCounter,
 }
 
 impl CoordinatorOwn {
-    /// Registers everything.
+    /// Registers everything; `event_kinds` are the kinds of entries that the history can have.
     ///
     /// # Errors
     /// When the registry holds one of the names already.
-    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
+    pub fn new(registry: &Registry, event_kinds: &[&str]) -> prometheus::Result<Self> {
         let own = Self {
             probes: probe_counters(registry, &PROBES)?,
+            events: counters(registry, &EVENTS)?,
             failures: counters(registry, &PROBE_FAILURES)?,
             latency: histogram(registry, &PROBE_LATENCY, LATENCY_BUCKETS)?,
             bandwidth_ratio: histogram(registry, &PROBE_BANDWIDTH_RATIO, RATIO_BUCKETS)?,
@@ -149,6 +151,9 @@ impl CoordinatorOwn {
         };
         for cause in Cause::all() {
             own.failures.with_label_values(&[cause.id()]);
+        }
+        for kind in event_kinds {
+            own.events.with_label_values(&[*kind]);
         }
         for reason in REFUSALS {
             own.refused.with_label_values(&[reason]);
@@ -179,6 +184,11 @@ impl CoordinatorOwn {
     /// A probe was not run.
     pub fn excluded(&self, metric: Metric) {
         self.ended(metric, ProbeOutcome::Excluded);
+    }
+
+    /// Something entered the history; its kind is one of those given at the start.
+    pub fn event(&self, kind: &str) {
+        self.events.with_label_values(&[kind]).inc();
     }
 
     /// An agent's token was wrong.

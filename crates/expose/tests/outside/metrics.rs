@@ -186,6 +186,29 @@ fn gid_types_of_an_infiniband_port_are_not_called_roce() {
 }
 
 #[test]
+fn gids_of_what_is_neither_infiniband_nor_roce_are_called_neither() {
+    let mut iwarp = port();
+    if let Reading::Value(gids) = &mut iwarp.gids {
+        gids.truncate(1);
+        gids[0].kind = Reading::Value(GidType::IbOrRoceV1);
+    }
+    let mut snapshot = snapshot(vec![iwarp]);
+    if let Reading::Value(devices) = &mut snapshot.devices {
+        devices[0].node_type = Reading::Value("RNIC".to_owned());
+    }
+    let text = agent(&agent_input(Some(&snapshot), &[]));
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("rdmascope_port_gids{")).collect();
+    assert_eq!(
+        lines,
+        [
+            r#"rdmascope_port_gids{device="mlx5_0",port="1",gid_type="rocev2"} 0"#,
+            r#"rdmascope_port_gids{device="mlx5_0",port="1",gid_type="other"} 1"#,
+            r#"rdmascope_port_gids{device="mlx5_0",port="1",gid_type="unknown"} 0"#,
+        ]
+    );
+}
+
+#[test]
 fn label_values_are_escaped() {
     let mut odd = port();
     odd.netdev = Reading::Value("a\"b\\c\nd".to_owned());

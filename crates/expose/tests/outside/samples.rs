@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use prometheus::Registry;
 use rdmascope_expose::api::{CellState, PauseLevel};
 use rdmascope_expose::metrics::{
-    AgentInput, AgentOwn, CoordinatorInput, CoordinatorOwn, MetricInput, PairBandwidth, PairLatency, PairRow,
-    ProbeOutcome, QueueInput, SweepInput, agent, coordinator, encode, pairs,
+    AgentInput, AgentOwn, CoordinatorInput, CoordinatorOwn, FindingCounts, FindingState, MetricInput,
+    PairBandwidth, PairLatency, PairRow, ProbeOutcome, QueueInput, SweepInput, agent, coordinator, encode,
+    pairs,
 };
 use rdmascope_model::{
     Cause, Device, EndpointName, Finding, GidEntry, GidType, KernelLog, LinkLayer, LogHit, Metric, Netdev,
@@ -178,10 +179,20 @@ pub(crate) fn metric_input(metric: Metric) -> MetricInput {
     }
 }
 
+fn finding_counts() -> FindingCounts {
+    let mut counts = FindingCounts::default();
+    counts.add(Status::Fail, FindingState::Open);
+    counts.add(Status::Warn, FindingState::Acknowledged);
+    counts.add(Status::Warn, FindingState::Acknowledged);
+    counts.add(Status::Ok, FindingState::Open);
+    counts
+}
+
 /// All that a coordinator answers on `/metrics`.
 pub(crate) fn coordinator_text() -> String {
     let registry = Registry::new();
-    let own = CoordinatorOwn::new(&registry).unwrap();
+    let own = CoordinatorOwn::new(&registry, &["state-change"]).unwrap();
+    own.event("state-change");
     own.latency_measured(2_000);
     own.bandwidth_measured(90_000_000_000, Some(100_000_000_000));
     own.failed(Metric::Latency, Cause::RetryExceeded);
@@ -195,6 +206,8 @@ pub(crate) fn coordinator_text() -> String {
         nodes_lost: 1,
         nodes_paused_bandwidth: 0,
         nodes_paused_all: 1,
+        nodes_maintenance: 1,
+        findings: finding_counts(),
         endpoints_usable: 4,
         endpoints_unusable: 1,
         endpoints_gone: 0,

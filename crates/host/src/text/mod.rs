@@ -131,8 +131,7 @@ pub(crate) fn mask(text: &str) -> Result<u8, String> {
 
 /// See [`mask`].
 pub(crate) fn show_mask(mask: &u8) -> String {
-    let bits: Vec<String> = (0..8).filter(|bit| mask & (1 << bit) != 0).map(|bit| bit.to_string()).collect();
-    if bits.is_empty() { "none".to_owned() } else { bits.join(",") }
+    rdmascope_model::priorities(*mask)
 }
 
 /// Numbers with spaces between them.

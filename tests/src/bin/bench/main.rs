@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         }
     };
     if has("node") {
-        print(node::rows());
+        node::rows(&mut print);
     } else {
         if has("lab") {
             let mut cluster = Cluster::start(endpoints());

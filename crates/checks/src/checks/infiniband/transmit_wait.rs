@@ -3,7 +3,7 @@
 use super::infiniband_ports;
 use crate::check::{Check, Look, Settles};
 use crate::finding::{is_down, ok, port_subject, unknown, why};
-use crate::motion::{Moved, in_words, moved, port_counter};
+use crate::motion::{Motion, in_words, moved, port_counter};
 use crate::{Source, limits};
 use rdmascope_model::{Device, Finding, Port, Reading, Status};
 use std::time::Duration;
@@ -49,10 +49,10 @@ fn one(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
     let share =
         |ticks: u64, bps: f64, within: Duration| ticks as f64 * BITS_PER_TICK / bps / within.as_secs_f64();
     let (ticks, within, once) = match moved(look, &source, COUNTER, &port_counter(port, COUNTER), window) {
-        Moved::NotThere | Moved::Stuck(_) => return None,
-        Moved::Unread(reason) => return Some(unknown(ID, subject, COUNTER, &reason)),
-        Moved::By(ticks, within) => (ticks, within, None),
-        Moved::AtMost(total, reason) => (total, window, Some(reason)),
+        Motion::NotThere | Motion::Stuck(_) => return None,
+        Motion::Unread(reason) => return Some(unknown(ID, subject, COUNTER, &reason)),
+        Motion::By(ticks, within) => (ticks, within, None),
+        Motion::AtMost(total, reason) => (total, window, Some(reason)),
     };
     if ticks == 0 {
         return Some(ok(ID, subject, "no data waited for credits".to_owned()));

@@ -3,9 +3,9 @@
 use super::{pfc, setting};
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::verdict::{Verdict, priorities};
+use crate::verdict::Verdict;
 use crate::wires::{Wire, each_wire};
-use rdmascope_model::{Finding, Reading, Trust, Workload};
+use rdmascope_model::{Finding, Reading, Trust, Workload, priorities};
 use std::collections::{BTreeMap, BTreeSet};
 
 const ID: &str = "dscp-map";

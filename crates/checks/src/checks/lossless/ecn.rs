@@ -3,10 +3,10 @@
 use super::pfc;
 use crate::check::{Check, Look, Settles};
 use crate::finding::ok;
-use crate::verdict::{Verdict, priorities, shown};
+use crate::verdict::{Verdict, shown};
 use crate::watch::{Moved, Seen, by_rate, seen_at_port, window};
 use crate::wires::{Wire, each_wire};
-use rdmascope_model::{Finding, Reading};
+use rdmascope_model::{Finding, Reading, priorities};
 
 const ID: &str = "ecn";
 

@@ -3,10 +3,10 @@
 use super::pfc;
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::verdict::{Verdict, priorities, shown};
+use crate::verdict::{Verdict, shown};
 use crate::watch::{Seen, window};
 use crate::wires::{Wire, each_wire};
-use rdmascope_model::{Finding, Reading};
+use rdmascope_model::{Finding, Reading, priorities};
 
 const ID: &str = "global-pause";
 

@@ -3,10 +3,10 @@
 use super::pfc;
 use crate::check::{Check, Look, Settles};
 use crate::finding::unknown;
-use crate::verdict::{Verdict, priorities};
+use crate::verdict::Verdict;
 use crate::watch::{by_rate, window};
 use crate::wires::each_wire;
-use rdmascope_model::{Finding, Reading};
+use rdmascope_model::{Finding, Reading, priorities};
 
 const ID: &str = "pause-priority";
 

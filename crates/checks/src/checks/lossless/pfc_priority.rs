@@ -3,9 +3,9 @@
 use super::{pfc, setting};
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::verdict::{Verdict, priorities, shown};
+use crate::verdict::{Verdict, shown};
 use crate::wires::{Wire, each_wire};
-use rdmascope_model::{Finding, Reading, Trust};
+use rdmascope_model::{Finding, Reading, Trust, priorities};
 use std::collections::BTreeMap;
 
 const ID: &str = "pfc-priority";
@@ -55,14 +55,19 @@ fn one(look: &Look<'_>, wire: &Wire<'_>) -> Vec<Finding> {
 
 fn differs(name: &str, mask: u8, expected: u8) -> Verdict {
     let (missing, extra) = (expected & !mask, mask & !expected);
-    Verdict::fail(
-        format!(
+    let summary = match (mask, expected) {
+        (0, _) => format!("PFC is off on {name}, on for priority {} expected", priorities(expected)),
+        (_, 0) => format!("PFC is on for priority {}, off on {name} expected", priorities(mask)),
+        _ => format!(
             "PFC is on for priority {}, {} expected: missing {}, extra {}",
             priorities(mask),
             priorities(expected),
             priorities(missing),
             priorities(extra)
         ),
+    };
+    Verdict::fail(
+        summary,
         "a setting of this host: never made, lost at a reboot, or changed by the switch through DCBX",
         format!(
             "`dcb pfc show dev {name}`; set it as the manifest says: `dcb pfc set dev {name} prio-pfc all:off {}`.",

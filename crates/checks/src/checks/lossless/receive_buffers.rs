@@ -3,9 +3,9 @@
 use super::{pfc, setting};
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
-use crate::verdict::{Verdict, priorities};
+use crate::verdict::Verdict;
 use crate::wires::each_wire;
-use rdmascope_model::{Finding, Reading};
+use rdmascope_model::{Finding, Reading, priorities};
 
 const ID: &str = "receive-buffers";
 

@@ -50,8 +50,8 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
             let fails = lately > policy.limit(&limits::SYMBOL_ERRORS_AFTER_FEC_FAIL_PER_MINUTE);
             let verdict = Verdict::warn(
                 format!(
-                    "{count} symbol errors that FEC could not mend, in {} min",
-                    moved.over.as_secs() / 60
+                    "{count} symbol errors that FEC could not mend, within {}",
+                    crate::motion::in_words(moved.over)
                 ),
                 "the cable, a transceiver or the other end's port",
                 format!(

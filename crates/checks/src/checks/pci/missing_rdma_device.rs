@@ -56,7 +56,7 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
     or_none(
         all.iter().filter_map(|(address, function)| one(look, all, address, function)).collect(),
         ID,
-        "no adapter on PCI that can do RDMA",
+        "no adapter on PCI lacks its RDMA device",
     )
 }
 

@@ -5,7 +5,7 @@ use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, unknown, why};
 use crate::manifest::PortRole;
 use crate::verdict::Verdict;
-use rdmascope_model::{Device, Finding, Function, PciFunction, PciLink, PortState, Reading};
+use rdmascope_model::{Device, Finding, Function, LinkLayer, PciFunction, PciLink, Port, PortState, Reading};
 
 const ID: &str = "pci-link";
 
@@ -173,10 +173,22 @@ fn possible(card: &PciFunction, above: Option<&PciFunction>) -> Possible {
     }
 }
 
-/// Rate of the device's fastest port that is active: what a port that is down says of its rate means nothing.
+/// Rate of the device's fastest port that is active, after the line encoding: what a port that is down says of its rate means
+/// nothing.
 fn needed(device: &Device) -> Option<u64> {
     let active = device.ports.iter().filter(|port| port.state == Reading::Value(PortState::Active));
-    active.filter_map(|port| port.rate_bps.value().copied()).max()
+    active.filter_map(data_rate).max()
+}
+
+/// Rates of InfiniBand at 2.5, 5 and 10 Gb/s a lane (SDR, DDR, QDR), one or four lanes wide: 8b/10b takes a fifth of them (InfiniBand
+/// Architecture Specification, volume 2, 5.2). FDR10 has the rate of QDR and loses next to nothing; it is rare, and taken for QDR.
+const CODED_8B10B_BPS: [u64; 5] =
+    [2_500_000_000, 5_000_000_000, 10_000_000_000, 20_000_000_000, 40_000_000_000];
+
+fn data_rate(port: &Port) -> Option<u64> {
+    let rate = *port.rate_bps.value()?;
+    let coded = port.link_layer == Reading::Value(LinkLayer::InfiniBand) && CODED_8B10B_BPS.contains(&rate);
+    Some(if coded { rate / 10 * 8 } else { rate })
 }
 
 #[cfg(test)]
@@ -214,6 +226,29 @@ mod tests {
             found.summary
         );
         assert!(found.summary.ends_with("8 GT/s x8 at 0000:3a:00.0"), "{}", found.summary);
+    }
+
+    #[test]
+    fn a_qdr_port_carries_32_gigabits_and_an_ethernet_one_all_40() {
+        let card = |layer: LinkLayer| {
+            first(&CHECK, |m| {
+                for address in [CARD, BRIDGE] {
+                    let (link, lanes) = (link(m, address), Reading::Value(8));
+                    (link.speed_mts, link.speed_max_mts) = (Reading::Value(5_000), Reading::Value(5_000));
+                    (link.width, link.width_max) = (lanes.clone(), lanes);
+                }
+                device(m).ports[0].rate_bps = Reading::Value(40_000_000_000);
+                device(m).ports[0].link_layer = Reading::Value(layer.clone());
+            })
+            .remove(0)
+        };
+        assert_eq!(card(LinkLayer::InfiniBand).status, Status::Ok);
+        let ethernet = card(LinkLayer::Ethernet);
+        assert!(
+            ethernet.summary.starts_with("32.0 Gb/s of PCI Express for a port of 40 Gb/s"),
+            "{}",
+            ethernet.summary
+        );
     }
 
     #[test]

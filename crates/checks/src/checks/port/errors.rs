@@ -3,7 +3,7 @@
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, port_subject, ports, unknown};
 use crate::limits::{self, Limit};
-use crate::motion::{Moved, in_words, moved, port_counter};
+use crate::motion::{Motion, in_words, moved, port_counter};
 use crate::{Policy, Source};
 use rdmascope_model::{Device, Finding, Port, Status};
 use std::time::Duration;
@@ -147,18 +147,18 @@ fn ask(look: &Look<'_>, device: &Device, port: &Port, rule: &Rule) -> Said {
     let source = Source::Port(device.name.clone(), port.number);
     let reading = port_counter(port, rule.counter);
     match moved(look, &source, rule.counter, &reading, rule.window) {
-        Moved::NotThere => Said::Nothing,
+        Motion::NotThere => Said::Nothing,
         // The check `counter-saturated` speaks of it.
-        Moved::Stuck(_) => Said::Nothing,
-        Moved::Unread(why) => Said::NotKnown(why, false),
-        Moved::AtMost(total, why) => {
+        Motion::Stuck(_) => Said::Nothing,
+        Motion::Unread(why) => Said::NotKnown(why, false),
+        Motion::AtMost(total, why) => {
             if total as f64 >= allowed(look.policy, rule, rule.window) {
                 Said::NotKnown(why, true)
             } else {
                 Said::Fine
             }
         }
-        Moved::By(count, within) => {
+        Motion::By(count, within) => {
             if count as f64 >= allowed(look.policy, rule, within) {
                 Said::Broken(format!("{} rose by {count} within {}", rule.counter, in_words(within)))
             } else {

@@ -3,7 +3,7 @@
 use crate::check::{Check, Look, Settles};
 use crate::duty::{Duty, links};
 use crate::finding::{is_not_ethernet, netdev_under, ok, port_subject, unknown};
-use crate::motion::{Moved, in_words, moved, port_counter};
+use crate::motion::{Motion, in_words, moved, port_counter};
 use crate::{Source, limits};
 use rdmascope_model::{Device, Finding, Port, Reading, Status};
 use std::time::Duration;
@@ -33,8 +33,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// One counter of losses over both windows.
 struct Losses {
     name: &'static str,
-    hour: Moved,
-    day: Moved,
+    hour: Motion,
+    day: Motion,
 }
 
 fn judge(look: &Look<'_>) -> Vec<Finding> {
@@ -47,9 +47,9 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
 fn one(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
     let subject = port_subject(device, port);
     let losses = counted(look, device, port);
-    let most = |window: fn(&Losses) -> &Moved| {
+    let most = |window: fn(&Losses) -> &Motion| {
         let known = losses.iter().filter_map(|l| match window(l) {
-            Moved::By(count, within) => Some((*count, *within, l.name)),
+            Motion::By(count, within) => Some((*count, *within, l.name)),
             _ => None,
         });
         known.max_by_key(|(count, _, _)| *count)
@@ -69,7 +69,7 @@ fn one(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
     let levels = [hour.map(|h| level(h, fail_hour, warn_hour)), day.map(|d| level(d, fail_day, u64::MAX))];
     let worst = levels.into_iter().flatten().max_by_key(|(status, ..)| *status);
     let stuck = losses.iter().find_map(|l| match l.hour {
-        Moved::Stuck(at) => Some((l.name, at)),
+        Motion::Stuck(at) => Some((l.name, at)),
         _ => None,
     });
     match (worst, stuck) {
@@ -109,20 +109,20 @@ fn counted(look: &Look<'_>, device: &Device, port: &Port) -> Vec<Losses> {
         // A loss and a return are two changes.
         for moved in [&mut changes.hour, &mut changes.day] {
             match moved {
-                Moved::By(count, _) | Moved::AtMost(count, _) => *count /= 2,
-                Moved::NotThere | Moved::Unread(_) | Moved::Stuck(_) => {}
+                Motion::By(count, _) | Motion::AtMost(count, _) => *count /= 2,
+                Motion::NotThere | Motion::Unread(_) | Motion::Stuck(_) => {}
             }
         }
         all.push(changes);
     }
-    all.retain(|l| l.hour != Moved::NotThere);
+    all.retain(|l| l.hour != Motion::NotThere);
     all
 }
 
 /// None of the counters tells how it moved.
 fn not_counted(subject: String, losses: &[Losses], warn: u64) -> Option<Finding> {
     let at_most = losses.iter().filter_map(|l| match &l.hour {
-        Moved::AtMost(total, why) => Some((*total, l.name, why)),
+        Motion::AtMost(total, why) => Some((*total, l.name, why)),
         _ => None,
     });
     if let Some((total, name, why)) = at_most.max_by_key(|(total, _, _)| *total) {
@@ -139,7 +139,7 @@ fn not_counted(subject: String, losses: &[Losses], warn: u64) -> Option<Finding>
         return Some(found);
     }
     let unread = losses.iter().find_map(|l| match &l.hour {
-        Moved::Unread(why) => Some((l.name, why)),
+        Motion::Unread(why) => Some((l.name, why)),
         _ => None,
     });
     unread.map(|(name, why)| unknown(ID, subject, &format!("the counter of lost links ({name})"), why))
@@ -154,7 +154,7 @@ fn flapping(
 ) -> Finding {
     let rose = |wanted: &str| {
         losses.iter().find(|l| l.name == wanted).and_then(|l| match l.day {
-            Moved::By(count, _) => Some(count),
+            Motion::By(count, _) => Some(count),
             _ => None,
         })
     };
@@ -167,7 +167,7 @@ fn flapping(
     };
     let netdev = port.netdev.value().map_or("NETDEV", String::as_str);
     let evidence = losses.iter().filter_map(|l| match l.day {
-        Moved::By(count, within) => {
+        Motion::By(count, within) => {
             Some(format!("losses by {} within {} = {count}", l.name, in_words(within)))
         }
         _ => None,

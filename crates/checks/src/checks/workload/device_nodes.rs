@@ -1,6 +1,7 @@
 //! Can RDMA devices be opened: are their nodes in `/dev/infiniband`?
 
 use super::in_container;
+use crate::addressing::is_iwarp;
 use crate::check::{Check, Look, Settles};
 use crate::finding::{ok, port_subject, unknown, why};
 use crate::limits;
@@ -106,9 +107,11 @@ fn outside(look: &Look<'_>, device: &Device) -> Vec<Finding> {
     without
 }
 
-/// InfiniBand ports have an issm node, for a subnet manager; Ethernet ports never do.
+/// InfiniBand ports have an issm node, for a subnet manager; Ethernet ports never do, and iWARP ports neither, which old kernels
+/// call InfiniBand.
 fn issm(look: &Look<'_>, device: &Device, port: &Port) -> Option<Finding> {
     let asked = port.link_layer == Reading::Value(LinkLayer::InfiniBand)
+        && !is_iwarp(device)
         && port.state == Reading::Value(PortState::Active)
         && look.policy.limit(&limits::ISSM_NODES_EXPECTED) > 0.0;
     let of_port = |n: &&DeviceNode| n.name.starts_with("issm") && n.port == Some(port.number);
@@ -207,8 +210,10 @@ mod tests {
         let mut policy = Policy::default();
         policy.limits.set("issm_nodes_expected", 0.0);
         assert_eq!(judge(&Look::first(&machine, &policy))[0].status, Status::Ok);
-        // Ethernet ports have none.
+        // Ethernet ports have none, and an iWARP port has none whatever an old kernel calls it.
         assert_eq!(first(&CHECK, |_| ())[0].status, Status::Ok);
+        device(&mut machine).node_type = Reading::Value("RNIC".into());
+        assert_eq!(judge(&Look::first(&machine, &Policy::default()))[0].status, Status::Ok);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::check::{Check, Look, Settles};
 use crate::finding::{netdev_under, ok, unknown, why};
 use crate::verdict::{Verdict, shown};
 use crate::wires::{roce_ports, traffic_ports};
-use rdmascope_model::{Finding, Reading};
+use rdmascope_model::{Finding, Port, Reading};
 
 const ID: &str = "namespace-mode";
 
@@ -40,6 +40,10 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
     let roce = roce_ports(look).count();
     let bound = roce_ports(look).filter(|(_, port)| netdev_under(look.now, port).is_ok()).count();
     if look.policy.in_container && shared && roce > 0 && bound == 0 {
+        if let Some(why) = unread(look) {
+            let what = "whether an RDMA device belongs to a network device of this namespace";
+            return vec![Finding { evidence, ..unknown(ID, subject, what, why) }];
+        }
         let verdict = Verdict::fail(
             "no RDMA device belongs to a network device of this namespace: connections by rdma_cm find no device".to_owned(),
             "a setting of the host: RDMA devices are shared by all namespaces, and this pod's network device has none of them",
@@ -62,6 +66,15 @@ fn judge(look: &Look<'_>) -> Vec<Finding> {
     }]
 }
 
+/// Why it is not known which network devices there are, or which one carries a port.
+fn unread<'a>(look: &Look<'a>) -> Option<&'a str> {
+    let failed = |(_, port): (_, &'a Port)| match (&port.netdev, &look.now.netdevs) {
+        (Reading::Failed(why), _) | (_, Reading::Failed(why)) => Some(why.as_str()),
+        _ => None,
+    };
+    roce_ports(look).find_map(failed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +93,8 @@ mod tests {
         let found = with(&CHECK, &inside, |m| m.netdevs = Reading::Value(BTreeMap::new())).remove(0);
         assert_eq!(found.status, Status::Fail);
         assert!(found.next_step.contains("exclusive"), "{}", found.next_step);
+        let found = with(&CHECK, &inside, |m| m.netdevs = Reading::failed("EACCES")).remove(0);
+        assert!(found.status == Status::Unknown && found.summary.contains("EACCES"), "{found:?}");
     }
 
     #[test]

@@ -16,8 +16,12 @@ impl Lines {
     pub(super) fn observe(&mut self, log: &Reading<KernelLog>, now: Now, events: &mut Vec<NodeEvent>) {
         let began = *self.began.get_or_insert(now.wall);
         let Reading::Value(log) = log else { return };
+        // The log's own list is bounded; so is this one.
+        self.told.retain(|(rule, subject), _| {
+            log.hits.iter().any(|hit| hit.rule == *rule && *subject == subject_of(hit))
+        });
         for hit in &log.hits {
-            let subject = hit.subject.clone().unwrap_or_else(|| "machine".to_owned());
+            let subject = subject_of(hit).to_owned();
             let told = self.told.entry((hit.rule.clone(), subject.clone())).or_default();
             let history = hit.last.value().is_none_or(|last| *last < began);
             // A count that went back: the log is another one, and its lines are new.
@@ -28,6 +32,10 @@ impl Lines {
             }
         }
     }
+}
+
+fn subject_of(hit: &LogHit) -> &str {
+    hit.subject.as_deref().unwrap_or("machine")
 }
 
 fn line(hit: &LogHit, subject: String, new: u64, now: Now) -> NodeEvent {

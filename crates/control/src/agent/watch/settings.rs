@@ -3,7 +3,9 @@
 use super::event;
 use rdmascope_checks::usable_gid;
 use rdmascope_link::{EventKind, Fact, NodeEvent};
-use rdmascope_model::{Dcb, Device, Ecn, Ets, Netdev, Now, Port, PortState, Reading, Snapshot, Trust};
+use rdmascope_model::{
+    Dcb, Device, Ecn, Ets, Netdev, Now, Port, PortState, Reading, Snapshot, Trust, priorities,
+};
 use std::collections::BTreeMap;
 
 /// Facts that are remembered: 64 ports with 15 each, and room for devices that went.
@@ -34,7 +36,16 @@ impl Settings {
     }
 
     pub(super) fn observe(&mut self, snapshot: &Snapshot, now: Now, events: &mut Vec<NodeEvent>) {
-        let Reading::Value(devices) = &snapshot.devices else { return };
+        const NONE: &[Device] = &[];
+        let devices = match &snapshot.devices {
+            Reading::Value(devices) => devices.as_slice(),
+            Reading::Absent => NONE,
+            Reading::Failed(_) => return,
+        };
+        if self.known.len() >= KNOWN_MAX {
+            // Virtual functions come and go under ever new names: what was not there at the last look goes first.
+            self.known.retain(|_, known| known.here);
+        }
         self.known.values_mut().for_each(|known| known.here = false);
         let mut take = |subject: &str, key: &str, reading: Reading<String>| {
             self.take(subject, key, reading, now, events);
@@ -67,20 +78,17 @@ impl Settings {
                 return;
             }
         };
-        let room = self.known.len() < KNOWN_MAX;
-        match self.known.get_mut(&place) {
-            Some(known) => {
-                known.here = true;
-                if known.value != value {
-                    let change = (known.value.as_str(), value.as_str());
-                    events.push(event(EventKind::SettingChange, subject, key, change, now));
-                    known.value = value;
-                }
+        if let Some(known) = self.known.get_mut(&place) {
+            known.here = true;
+            if known.value != value {
+                let change = (known.value.as_str(), value.as_str());
+                events.push(event(EventKind::SettingChange, subject, key, change, now));
+                known.value = value;
             }
-            None if room => {
-                self.known.insert(place, Known { value, here: true });
-            }
-            None => {}
+            return;
+        }
+        if self.known.len() < KNOWN_MAX {
+            self.known.insert(place, Known { value, here: true });
         }
     }
 }
@@ -113,11 +121,24 @@ fn of_port(device: &Device, port: &Port, snapshot: &Snapshot, take: Take<'_>) {
             take(&subject, key, Reading::failed("the port is not ACTIVE"));
         }
     }
-    let netdev = port.netdev.value().zip(snapshot.netdevs.value()).and_then(|(name, all)| all.get(name));
-    if let Some(netdev) = netdev {
-        of_netdev(&subject, netdev, take);
+    match (&port.netdev, &snapshot.netdevs) {
+        (Reading::Value(name), Reading::Value(all)) => {
+            if let Some(netdev) = all.get(name) {
+                of_netdev(&subject, netdev, take);
+            }
+        }
+        // Not seen is not gone: the settings stay as they were.
+        (Reading::Failed(why), _) | (_, Reading::Failed(why)) => {
+            for key in OF_NETDEV {
+                take(&subject, key, Reading::Failed(why.clone()));
+            }
+        }
+        (Reading::Absent, _) | (_, Reading::Absent) => {}
     }
 }
+
+/// What [`of_netdev`] takes.
+const OF_NETDEV: [&str; 6] = ["netdev_mtu", "ecn", "pfc", "ets", "dscp", "trust"];
 
 fn of_netdev(subject: &str, netdev: &Netdev, take: Take<'_>) {
     take(subject, "netdev_mtu", text(&netdev.mtu));
@@ -148,12 +169,6 @@ fn map<T>(reading: &Reading<T>, words: impl Fn(&T) -> String) -> Reading<String>
 
 fn text<T: ToString>(reading: &Reading<T>) -> Reading<String> {
     map(reading, T::to_string)
-}
-
-/// `3,5` for the bits 3 and 5; `none`.
-fn priorities(mask: u8) -> String {
-    let on: Vec<String> = (0..8).filter(|bit| mask & (1 << bit) != 0).map(|bit| bit.to_string()).collect();
-    if on.is_empty() { "none".to_owned() } else { on.join(",") }
 }
 
 /// Class and share of each priority: `0:1 strict, 1:0 50 %`.

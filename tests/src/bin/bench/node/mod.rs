@@ -40,12 +40,11 @@ const HW_COUNTERS: [&str; 24] = [
     "multicast_rcv_packets",
 ];
 
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows(mut print: impl FnMut(Vec<Row>)) {
     let machine = machine();
-    let mut rows = tiers::rows(&machine);
-    rows.extend(rules::rows());
-    rows.extend(agent::rows(&machine));
-    rows
+    print(tiers::rows(&machine));
+    print(rules::rows());
+    print(agent::rows(&machine));
 }
 
 /// Runs one part alone, for the process that measures it: `node-agent FOLDER` or `node-rules`. `None`: the words are others.
