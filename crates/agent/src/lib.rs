@@ -18,6 +18,7 @@ mod uplink;
 use rdmascope_checks::Policy;
 use rdmascope_checks::log::Rules;
 use rdmascope_config::{AgentConfig, Exposed, Token, TokenError};
+use rdmascope_host::Host;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -81,6 +82,19 @@ pub fn rules(folder: &Path) -> Result<Rules, Error> {
 /// It cannot start. Once it runs, an unreachable coordinator or a broken device is no error: it goes on trying.
 pub async fn run(
     config: &AgentConfig,
+    policy: Policy,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    run_on(Host::here()?, config, policy, shutdown).await
+}
+
+/// The same over another machine than the one we run on, to measure or test an agent over a capture: what it reads is from there.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_on(
+    host: Host,
+    config: &AgentConfig,
     mut policy: Policy,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
@@ -90,5 +104,5 @@ pub async fn run(
     }
     let coordinator = config.coordinator.clone().ok_or(Error::NoCoordinator)?;
     let token = config.token_file.as_deref().map(Token::read).transpose()?;
-    main_loop::run(config, policy, coordinator, token, shutdown).await
+    main_loop::run(host, config, policy, coordinator, token, shutdown).await
 }

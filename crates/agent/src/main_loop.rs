@@ -37,6 +37,7 @@ struct Loop {
 }
 
 pub(crate) async fn run(
+    host: Host,
     config: &AgentConfig,
     policy: Policy,
     coordinator: HostPort,
@@ -45,7 +46,7 @@ pub(crate) async fn run(
 ) -> Result<(), Error> {
     let node = node_name(config)?;
     let clock = Clock::new();
-    let host = Host::here()?.only(&config.devices).with_workloads(&config.workloads);
+    let host = host.only(&config.devices).with_workloads(&config.workloads);
     let shown = Arc::new(http::Shown::new()?);
     let woken = Arc::new(Notify::new());
     let own_address = probes::own_address(&coordinator);

@@ -5,9 +5,10 @@
 
 use rdmascope_model::Reading;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// Where a counter is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// `/sys/class/infiniband/DEVICE/ports/PORT/counters`.
     Port,
@@ -201,17 +202,16 @@ pub const CATALOGUE: &[CounterRow] = &[
 /// The row of a counter. `rx_prio3_pause` is found as `rx_prioN_pause`.
 #[must_use]
 pub fn find(place: Place, name: &str) -> Option<&'static CounterRow> {
-    CATALOGUE.iter().find(|row| row.place == place && named(row.name, name))
-}
-
-fn named(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('N') {
-        Some((before, after)) => name
-            .strip_prefix(before)
-            .and_then(|rest| rest.strip_suffix(after))
-            .is_some_and(|number| number.len() == 1 && number.bytes().all(|b| b.is_ascii_digit())),
-        None => pattern == name,
+    // A card has hundreds of statistics, and each is looked up whenever they are read.
+    static BY_NAME: LazyLock<BTreeMap<(Place, &str), &CounterRow>> =
+        LazyLock::new(|| CATALOGUE.iter().map(|row| ((row.place, row.name), row)).collect());
+    if name.contains('N') {
+        return None;
     }
+    let find = |name: &str| BY_NAME.get(&(place, name)).copied();
+    let digits = name.bytes().enumerate().filter(|(_, byte)| byte.is_ascii_digit());
+    let mut numbered = digits.map(|(at, _)| format!("{}N{}", &name[..at], &name[at + 1..]));
+    find(name).or_else(|| numbered.find_map(|pattern| find(&pattern)))
 }
 
 /// The sum of all counters of one meaning. `Absent` when the driver has none of them; failed when one of them, or the folder, could
@@ -304,6 +304,7 @@ mod tests {
         assert!(
             find(Place::Netdev, "rx_prio33_pause").is_none() && find(Place::Port, "rx_prio3_pause").is_none()
         );
+        assert!(find(Place::Netdev, "rx_prioN_pause").is_none(), "a number, and not its placeholder");
         assert_eq!(find(Place::Port, "VL15_dropped").unwrap().width, StopsAt(0xffff));
     }
 }

@@ -32,10 +32,10 @@ pub(crate) fn duty(snapshot: &Snapshot, policy: &Policy, device: &Device, port: 
         (Some(PortRole::Management), _) => Duty::LinkOnly,
         // Whoever named the port or its device wants it judged.
         _ if expected != Expectation::default() || !policy.devices.is_empty() => Duty::Traffic,
-        _ => match active_sibling(snapshot, device, port) {
-            Some(sibling) if never_had_link(snapshot, device, port) => Duty::Unused(sibling),
-            _ => Duty::Traffic,
-        },
+        _ if never_had_link(snapshot, device, port) => {
+            active_sibling(snapshot, device, port).map_or(Duty::Traffic, Duty::Unused)
+        }
+        _ => Duty::Traffic,
     }
 }
 

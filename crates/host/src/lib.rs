@@ -10,6 +10,7 @@ mod capture;
 mod clock;
 mod container;
 mod counters;
+mod crew;
 mod devlink;
 mod ecn;
 mod endpoints;

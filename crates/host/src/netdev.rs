@@ -11,32 +11,42 @@ pub(crate) const CLASS: &str = "sys/class/net";
 /// `IFF_UP` (`include/uapi/linux/if.h`).
 const IFF_UP: u32 = 1;
 
-/// All network devices below the root. Addresses are in `rdmascope/netdev/NAME/addresses`, one on each line.
+/// All network devices below the root, with everything that files tell of them.
 pub(crate) fn from_files(tree: &Tree) -> Reading<BTreeMap<String, Netdev>> {
+    let mut netdevs = links_from_files(tree);
+    let Reading::Value(all) = &mut netdevs else { return netdevs };
+    for (name, netdev) in all.iter_mut() {
+        let base = format!("{CLASS}/{name}");
+        (netdev.kind, netdev.parent) = stacked::kind_and_parent(tree, name);
+        netdev.hardware = tree.parsed(&format!("{base}/type"), parse::number);
+        netdev.phys_port_name = tree.parsed(&format!("{base}/phys_port_name"), parse::plain);
+    }
+    interface::complete(tree, all);
+    netdevs
+}
+
+/// The same, as far as rtnetlink tells again and again. Addresses are in `rdmascope/netdev/NAME/addresses`, one on each line.
+pub(crate) fn links_from_files(tree: &Tree) -> Reading<BTreeMap<String, Netdev>> {
     match tree.list(CLASS) {
         Reading::Value(names) => {
             // `bonding_masters` is a file in this folder, not a device.
             let names = names.into_iter().filter(|name| name != "bonding_masters");
-            let mut netdevs = names
-                .map(|name| {
-                    let netdev = one(tree, &name);
-                    (name, netdev)
-                })
-                .collect();
-            interface::complete(tree, &mut netdevs);
-            Reading::Value(netdevs)
+            let link = |name: String| {
+                let link = link(tree, &name);
+                (name, link)
+            };
+            Reading::Value(names.map(link).collect())
         }
         Reading::Absent => Reading::Failed(format!("{CLASS} is not part of this capture")),
         Reading::Failed(why) => Reading::Failed(why),
     }
 }
 
-fn one(tree: &Tree, name: &str) -> Netdev {
+fn link(tree: &Tree, name: &str) -> Netdev {
     let base = format!("{CLASS}/{name}");
     let admin_up =
         tree.parsed(&format!("{base}/flags"), |text| parse::hex_u32(text).map(|f| f & IFF_UP != 0));
     let carrier = tree.parsed(&format!("{base}/carrier"), |text| parse::number::<u8>(text).map(|c| c == 1));
-    let (kind, parent) = stacked::kind_and_parent(tree, name);
     Netdev {
         index: tree.parsed(&format!("{base}/ifindex"), parse::number),
         mtu: tree.parsed(&format!("{base}/mtu"), parse::number),
@@ -52,11 +62,7 @@ fn one(tree: &Tree, name: &str) -> Netdev {
         tx_bytes: tree.parsed(&format!("{base}/statistics/tx_bytes"), parse::number),
         rx_bytes: tree.parsed(&format!("{base}/statistics/rx_bytes"), parse::number),
         addresses: addresses(tree, name),
-        hardware: tree.parsed(&format!("{base}/type"), parse::number),
-        kind,
         master: stacked::master(tree, name),
-        parent,
-        phys_port_name: tree.parsed(&format!("{base}/phys_port_name"), parse::plain),
         ..Netdev::unread(crate::rdma::NOT_YET)
     }
 }

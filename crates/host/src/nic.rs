@@ -1,8 +1,9 @@
 //! What only the driver of a network device tells: link settings, statistics, module, data centre bridging, ECN.
 //!
-//! Each of these calls may wait for firmware or for the kernel's lock of network devices, so each device has a thread of its own and a
-//! deadline. Only devices that matter are asked: those of an RDMA port and those with hardware behind them, never thousands of veths.
+//! Each of these calls may wait for firmware or for the kernel's lock of network devices, so each device has a deadline, and one
+//! that hangs costs itself. Only devices that matter are asked: those of an RDMA port and those with hardware behind them, never thousands of veths.
 
+use crate::crew::Unfinished;
 use crate::netdev::CLASS;
 use crate::nl::{self, NOT_SUPPORTED, Socket};
 use crate::text::{self, Fields};
@@ -87,7 +88,7 @@ impl Host {
         netdevs.iter().filter_map(recent).collect()
     }
 
-    /// Reads each device in a thread of its own. One whose earlier reading is still stuck is not read again.
+    /// Reads each device. One whose earlier reading is still stuck is not read again.
     async fn each<T: Send + 'static>(
         &self,
         what: &str,
@@ -95,40 +96,13 @@ impl Host {
         read: fn(&Self, &str) -> T,
         unread: fn(String) -> T,
     ) -> BTreeMap<String, T> {
-        let mut begun = Vec::with_capacity(names.len());
-        for name in names {
-            let (host, name, key) = (self.clone(), name.clone(), format!("{what} of {name}"));
-            self.tree().count(1);
-            let is_free = self.reading.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
-            let read = is_free.then(|| {
-                let name = name.clone();
-                tokio::task::spawn_blocking(move || {
-                    let found = read(&host, &name);
-                    host.reading.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-                    found
-                })
-            });
-            begun.push((name, read));
-        }
-        let deadline = tokio::time::Instant::now() + DEADLINE;
-        let mut all = BTreeMap::new();
-        for (name, read) in begun {
-            let value = match read {
-                None => {
-                    unread(format!("an earlier reading of the {what} of {name} is still stuck in the kernel"))
-                }
-                Some(read) => match tokio::time::timeout_at(deadline, read).await {
-                    Ok(Ok(value)) => value,
-                    Ok(Err(_)) => unread(format!("the thread that read the {what} of {name} ended early")),
-                    Err(_) => {
-                        let seconds = DEADLINE.as_secs();
-                        unread(format!("reading the {what} of {name} took longer than {seconds} s"))
-                    }
-                },
-            };
-            all.insert(name, value);
-        }
-        all
+        self.tree().count(names.len() as u64);
+        let title = |name: &String| format!("{what} of {name}");
+        let jobs = names.iter().map(|name| (title(name), name.clone())).collect();
+        let answers = self.read_all(jobs, DEADLINE, move |host, name: String| read(host, &name)).await;
+        let named = names.iter().zip(answers);
+        let words = |name, why: Unfinished| unread(why.words(&format!("the {}", title(name))));
+        named.map(|(name, answer)| (name.clone(), answer.unwrap_or_else(|why| words(name, why)))).collect()
     }
 }
 

@@ -127,12 +127,17 @@ fn unread(name: &str, why: Option<&str>) -> DeviceNode {
     DeviceNode { name: name.to_owned(), port: None, mode: Reading::Failed(why), open: Reading::Absent }
 }
 
+/// Names of the verbs nodes.
+pub(crate) fn verbs_names(tree: &Tree) -> Reading<Vec<String>> {
+    // The class folder also holds the file `abi_version`.
+    tree.list(VERBS_CLASS).map(|names| names.into_iter().filter(|name| name.starts_with("uverbs")).collect())
+}
+
 /// Which verbs node belongs to which RDMA device, and what could not be read of that.
 pub(crate) fn verbs(tree: &Tree) -> Reading<(BTreeMap<String, String>, Vec<String>)> {
-    tree.list(VERBS_CLASS).map(|names| {
+    verbs_names(tree).map(|names| {
         let (mut nodes, mut unread) = (BTreeMap::new(), Vec::new());
-        // The class folder also holds the file `abi_version`.
-        for name in names.into_iter().filter(|name| name.starts_with("uverbs")) {
+        for name in names {
             match tree.parsed(&format!("{VERBS_CLASS}/{name}/ibdev"), parse::plain) {
                 Reading::Value(device) => {
                     nodes.insert(device, name);

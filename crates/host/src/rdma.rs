@@ -148,6 +148,7 @@ pub(crate) fn counters(
     let base = format!("{CLASS}/{device}/ports/{port}");
     let mut counters = BTreeMap::new();
     add_counters(tree, &base, "counters", resting, &mut counters);
+    tree.count(u64::from(rdma_netlink.is_some()));
     if let Some(Reading::Value(found)) = rdma_netlink.map(|asked| asked.statistics(device, port)) {
         counters.extend(found.into_iter().map(|(name, value)| (name, Reading::Value(value))));
     }

@@ -3,7 +3,8 @@
 //! Reading and taking over are two steps: the first may wait for the kernel, the second is short, so that a snapshot that others
 //! look at is never held while a driver does not answer.
 
-use crate::snapshot::{Host, MtuOf, Unfinished, finish};
+use crate::crew::Unfinished;
+use crate::snapshot::{Host, MtuOf, THIS_DEVICE};
 use crate::{Clock, Traffic, rdma, told};
 use rdmascope_model::{Device, Netdev, PortState, Reading, Snapshot, Wall};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,6 @@ use std::future::Future;
 use std::mem::replace;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// What is read together. How often is the caller's to say; the design's times stand beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,13 +107,17 @@ impl Host {
         &self,
         known: Vec<(String, Vec<Known>)>,
     ) -> BTreeMap<(String, u8), (Reading<PortState>, Reading<Traffic>)> {
-        let read = |host: &Self, device: &str, (port, netdev): &Known| {
-            (host.port_state(device, *port), host.traffic(device, *port, netdev.as_deref()))
+        let read = |host: &Self, device: &str, ports: &[Known]| {
+            let state = |(port, netdev): &Known| {
+                (host.port_state(device, *port), host.traffic(device, *port, netdev.as_deref()))
+            };
+            ports.iter().map(state).collect()
         };
         // Half a second may pass on a machine that is busy; the next look, a second later, finds it stuck or done.
+        let words = |why: Unfinished| why.words(THIS_DEVICE);
         let failed = |why: Unfinished| {
             let late = matches!(why, Unfinished::Late(_));
-            (!late).then(|| (Reading::Failed(why.to_string()), Reading::Failed(why.to_string())))
+            (!late).then(|| (Reading::Failed(words(why)), Reading::Failed(words(why))))
         };
         self.each_port(known, Tier::State, read, failed).await
     }
@@ -122,38 +126,39 @@ impl Host {
         &self,
         known: Vec<(String, Vec<Known>)>,
     ) -> BTreeMap<(String, u8), BTreeMap<String, Reading<u64>>> {
-        let read = |host: &Self, device: &str, (port, _): &Known| {
+        let read = |host: &Self, device: &str, ports: &[Known]| {
             let asked = told::rdma_netlink(host.tree());
-            rdma::counters(host.tree(), device, *port, host.resting(), asked.as_ref())
+            let counters = |(port, _): &Known| {
+                rdma::counters(host.tree(), device, *port, host.resting(), asked.as_ref())
+            };
+            ports.iter().map(counters).collect()
         };
         let failed = |why: Unfinished| {
-            Some(BTreeMap::from([("hw_counters/".to_owned(), Reading::Failed(why.to_string()))]))
+            Some(BTreeMap::from([("hw_counters/".to_owned(), Reading::Failed(why.words(THIS_DEVICE)))]))
         };
         self.each_port(known, Tier::Counters, read, failed).await
     }
 
-    /// Asks something of every port, each device on its own thread. Where a device does not answer, `failed` says what stands for its
-    /// ports: nothing leaves them as they are.
+    /// Asks something of all ports of each device. Where a device does not answer, `failed` says what stands for its ports: nothing leaves them as
+    /// they are.
     async fn each_port<T: Send + 'static>(
         &self,
         known: Vec<(String, Vec<Known>)>,
         tier: Tier,
-        read: impl Fn(&Self, &str, &Known) -> T + Copy + Send + 'static,
+        read: impl Fn(&Self, &str, &[Known]) -> Vec<T> + Send + Sync + 'static,
         failed: impl Fn(Unfinished) -> Option<T>,
     ) -> BTreeMap<(String, u8), T> {
-        let begin = |(device, ports): (String, Vec<Known>)| {
-            let numbers: Vec<u8> = ports.iter().map(|(number, _)| *number).collect();
-            let key = if tier == Tier::State { STATE_ALONE } else { "" }.to_owned() + &device;
-            let begun = self.begin(key, &device, move |host, device| {
-                ports.iter().map(|port| read(host, device, port)).collect::<Vec<T>>()
-            });
-            (device, numbers, begun)
+        let beside = if tier == Tier::State { STATE_ALONE } else { "" };
+        let name = |(device, ports): &(String, Vec<Known>)| {
+            (device.clone(), ports.iter().map(|(number, _)| *number).collect::<Vec<u8>>())
         };
-        let begun: Vec<_> = known.into_iter().map(begin).collect();
-        let deadline = Instant::now() + tier.deadline();
+        let names: Vec<_> = known.iter().map(name).collect();
+        let jobs = known.into_iter().map(|job| (beside.to_owned() + &job.0, job)).collect();
+        let of_device = move |host: &Self, (device, ports): (String, Vec<Known>)| read(host, &device, &ports);
+        let answers = self.read_all(jobs, tier.deadline(), of_device).await;
         let mut all = BTreeMap::new();
-        for (device, numbers, begun) in begun {
-            let values = match finish(begun, deadline, tier.deadline()).await {
+        for ((device, numbers), answer) in names.into_iter().zip(answers) {
+            let values = match answer {
                 Ok(values) => values,
                 Err(why) => numbers.iter().filter_map(|_| failed(why)).collect(),
             };

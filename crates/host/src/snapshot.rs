@@ -1,5 +1,6 @@
-//! One look at the whole machine: every device in a thread of its own, so that one that hangs in the kernel costs only itself.
+//! One look at the whole machine: a device that hangs in the kernel costs only itself.
 
+use crate::crew::Unfinished;
 use crate::nic::Modules;
 use crate::nodes::{self, Nodes};
 use crate::rdma::{self, Means, PortMtu};
@@ -15,6 +16,9 @@ use std::time::Duration;
 /// How long one device may take. A healthy one with 256 GID slots takes a few milliseconds; a firmware command that hangs is given up
 /// by mlx5 after 60 s at the earliest, which is too long to keep the other devices waiting.
 const DEVICE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// For the words of what came of reading a device, which stand beside its name.
+pub(crate) const THIS_DEVICE: &str = "this device";
 
 /// The machine cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -120,11 +124,17 @@ impl Host {
     }
 
     /// Which character device under `/dev/infiniband` belongs to which RDMA device. Cheap: two small files per device and no
-    /// driver code, so it may be asked every second. It is the first to show that a device is being removed: an open context holds
+    /// driver code. It is the first to show that a device is being removed: an open context holds
     /// back the removal, and sysfs still says ACTIVE meanwhile (seen on rxe).
     #[must_use]
     pub fn uverbs_nodes(&self) -> Reading<BTreeMap<String, String>> {
         nodes::verbs(&self.tree).map(|(nodes, _)| nodes)
+    }
+
+    /// Names of those character devices alone (`uverbs0`), by one question: they change whenever a device comes or goes.
+    #[must_use]
+    pub fn uverbs_names(&self) -> Reading<Vec<String>> {
+        nodes::verbs_names(&self.tree)
     }
 
     /// PCI functions that matter here, and the bridges above them. Each costs about fifteen small files: for every minute, not every second.
@@ -210,95 +220,37 @@ impl Host {
         match rdma::device_names(&self.tree) {
             Reading::Value(names) => {
                 let wanted = |name: &String| self.only.is_empty() || self.only.contains(name);
-                let reads: Vec<_> = names
-                    .into_iter()
-                    .filter(wanted)
-                    .map(|name| self.begin_device(name, Arc::clone(mtu_of), Arc::clone(&nodes)))
-                    .collect();
-                let mut devices = Vec::with_capacity(reads.len());
-                let deadline = tokio::time::Instant::now() + DEVICE_DEADLINE;
-                for (name, read) in reads {
-                    devices.push(finish_device(&name, read, deadline).await);
-                }
-                Reading::Value(devices)
+                let names: Vec<String> = names.into_iter().filter(wanted).collect();
+                let jobs = names.iter().map(|name| (name.clone(), name.clone())).collect();
+                let mtu_of = Arc::clone(mtu_of);
+                let read = move |host: &Self, device: String| host.device(&device, &mtu_of, &nodes);
+                let answers = self.read_all(jobs, DEVICE_DEADLINE, read).await;
+                let unread = |name: &str, why: Unfinished| Device::unread(name, &why.words(THIS_DEVICE));
+                let devices = names.iter().zip(answers);
+                Reading::Value(
+                    devices.map(|(name, read)| read.unwrap_or_else(|why| unread(name, why))).collect(),
+                )
             }
             Reading::Absent => Reading::Absent,
             Reading::Failed(why) => Reading::Failed(why),
         }
     }
 
-    /// Starts the reading of one device, unless an earlier one is still stuck.
-    fn begin_device(
-        &self,
-        name: String,
-        mtu_of: Arc<MtuOf>,
-        nodes: Arc<Nodes>,
-    ) -> (String, Option<DeviceRead>) {
-        let read = self.begin(name.clone(), &name, move |host, device| {
-            let ask = |device: &str, port: u8| {
-                if host.is_real() { mtu_of(device, port) } else { captured_mtu(&host.tree, device, port) }
-            };
-            let asked = told::rdma_netlink(&host.tree);
-            let means =
-                Means { mtu_of: &ask, nodes: &nodes, resting: host.resting(), rdma_netlink: asked.as_ref() };
-            let mut read = rdma::device(&host.tree, device, &means);
-            told::add_devlink(&host.tree, &mut read);
-            read
-        });
-        (name, read)
-    }
-
-    /// Starts a reading of a device on a thread of its own; `None` while an earlier one of the same key is stuck in the kernel.
-    pub(crate) fn begin<T: Send + 'static>(
-        &self,
-        key: String,
-        device: &str,
-        read: impl FnOnce(&Self, &str) -> T + Send + 'static,
-    ) -> Option<tokio::task::JoinHandle<T>> {
-        if !self.reading.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
-            return None;
-        }
-        let (host, device) = (self.clone(), device.to_owned());
-        Some(tokio::task::spawn_blocking(move || {
-            let done = read(&host, &device);
-            host.reading.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-            done
-        }))
+    /// One device.
+    fn device(&self, name: &str, mtu_of: &Arc<MtuOf>, nodes: &Nodes) -> Device {
+        let ask = |device: &str, port: u8| {
+            if self.is_real() { mtu_of(device, port) } else { captured_mtu(&self.tree, device, port) }
+        };
+        let asked = told::rdma_netlink(&self.tree);
+        let means = Means { mtu_of: &ask, nodes, resting: self.resting(), rdma_netlink: asked.as_ref() };
+        let mut read = rdma::device(&self.tree, name, &means);
+        told::add_devlink(&self.tree, &mut read);
+        read
     }
 }
 
 /// Asks for a port's MTU by device and port number; see [`Host::snapshot`].
 pub type MtuOf = dyn Fn(&str, u8) -> PortMtu + Send + Sync;
-type DeviceRead = tokio::task::JoinHandle<Device>;
-
-async fn finish_device(name: &str, read: Option<DeviceRead>, deadline: tokio::time::Instant) -> Device {
-    finish(read, deadline, DEVICE_DEADLINE).await.unwrap_or_else(|why| Device::unread(name, &why.to_string()))
-}
-
-/// Why a reading of a device gave nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unfinished {
-    #[error("an earlier reading of this device is still stuck in the kernel")]
-    Stuck,
-    #[error("the thread that read this device ended early")]
-    Ended,
-    #[error("reading this device took longer than {} s", .0.as_secs_f32())]
-    Late(Duration),
-}
-
-/// What was read, or why it was not; `allowed` is the time that the deadline gave.
-pub(crate) async fn finish<T>(
-    read: Option<tokio::task::JoinHandle<T>>,
-    deadline: tokio::time::Instant,
-    allowed: Duration,
-) -> Result<T, Unfinished> {
-    let read = read.ok_or(Unfinished::Stuck)?;
-    match tokio::time::timeout_at(deadline, read).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(_)) => Err(Unfinished::Ended),
-        Err(_) => Err(Unfinished::Late(allowed)),
-    }
-}
 
 /// What a capture keeps of a verbs port query: `rdmascope/verbs/DEVICE/PORT/{active_mtu,max_mtu}`.
 fn captured_mtu(tree: &Tree, device: &str, port: u8) -> PortMtu {
@@ -320,11 +272,9 @@ mod tests {
     fn a_device_that_hangs_is_named_as_such_and_not_read_twice_at_once() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let hanging = tokio::spawn(std::future::pending::<Device>());
-            let seen = finish_device("mlx5_0", Some(hanging), tokio::time::Instant::now()).await;
             assert_eq!(
-                seen.ports[0].state,
-                Reading::Failed("reading this device took longer than 5 s".to_owned())
+                Unfinished::Late(DEVICE_DEADLINE).words(THIS_DEVICE),
+                "reading this device took longer than 5 s"
             );
             let fake = rdmascope_fixtures::FakeHost::rxe(2);
             let host = Host::new(fake.root().to_owned()).unwrap();

@@ -1,8 +1,9 @@
 //! Where the files of a machine are, on disk or in an archive in memory, and the few things that are asked of either.
 
 use crate::archive::{Archive, Entry};
-use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, RawDir, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -77,17 +78,21 @@ impl Source {
             Self::Folder { root, real } => {
                 // Without O_NONBLOCK a named pipe in a hand-made folder would hold the reader for ever.
                 let fd = Self::open(root, *real, path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-                let mut bytes = vec![0; most + 1];
-                let mut length = 0;
+                // Room for what most files have: the limit of the longest would cost megabytes in each thread that reads.
+                let mut page = [MaybeUninit::<u8>::uninit(); FILE_BYTES_MAX + 1];
+                let mut bytes = Vec::new();
                 // One call gets all of a sysfs attribute, which is printed at once; only a longer file of procfs takes more.
                 loop {
-                    let read = rustix::io::retry_on_intr(|| rustix::io::read(&fd, &mut bytes[length..]))?;
-                    length += read;
-                    if read == 0 || most <= FILE_BYTES_MAX || length > most {
+                    let read = match rustix::io::read(&fd, &mut page[..]) {
+                        Err(Errno::INTR) => continue,
+                        read => read?.0,
+                    };
+                    bytes.extend_from_slice(read);
+                    if read.is_empty() || most <= FILE_BYTES_MAX || bytes.len() > most {
                         break;
                     }
                 }
-                bytes.truncate(length);
+                bytes.truncate(most + 1);
                 Ok(bytes)
             }
             Self::Archive { archive, at } => match archive.get(&archive.find(at, path)?) {
@@ -127,7 +132,9 @@ impl Source {
         };
         let fd = Self::open(root, real, path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut names = Vec::new();
-        for entry in Dir::read_from(&fd)?.take(ENTRIES_MAX) {
+        let mut buffer = [MaybeUninit::uninit(); FILE_BYTES_MAX];
+        let mut entries = RawDir::new(&fd, &mut buffer);
+        while let Some(entry) = entries.next().filter(|_| names.len() < ENTRIES_MAX) {
             match entry?.file_name().to_str() {
                 Ok("." | "..") => {}
                 Ok(name) => names.push(name.to_owned()),

@@ -16,9 +16,10 @@ const RTNL_LISTS: u64 = 2;
 impl Host {
     /// Network devices: by rtnetlink on the machine that we run on, from the capture's files elsewhere.
     pub async fn netdevs(&self) -> Reading<BTreeMap<String, Netdev>> {
-        let mut found = self.links().await;
+        let real = self.is_real();
+        let mut found = if real { self.links().await } else { netdev::from_files(self.tree()) };
         if let Reading::Value(netdevs) = &mut found {
-            if self.is_real() {
+            if real {
                 interface::complete(self.tree(), netdevs);
             }
             lldp::add(self.tree(), netdevs);
@@ -29,7 +30,7 @@ impl Host {
     /// The same, as far as two lists of rtnetlink tell: whatever the number of devices, it costs no file.
     pub(crate) async fn links(&self) -> Reading<BTreeMap<String, Netdev>> {
         if !self.is_real() {
-            return netdev::from_files(self.tree());
+            return netdev::links_from_files(self.tree());
         }
         self.tree().count(RTNL_LISTS);
         rtnl::dump().await
@@ -83,7 +84,10 @@ fn is_network(function: &PciFunction) -> bool {
 /// RDMA netlink for the ports of a device on the machine that we run on; `None` where it is not there, and in a capture: sysfs then has
 /// less, and costs more.
 pub(crate) fn rdma_netlink(tree: &Tree) -> Option<Asked> {
-    match tree.is_real().then(|| Asked::connect(tree)) {
+    match tree.is_real().then(|| {
+        tree.count(1);
+        Asked::connect(tree)
+    }) {
         Some(Reading::Value(asked)) => Some(asked),
         _ => None,
     }

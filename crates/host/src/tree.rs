@@ -121,9 +121,9 @@ impl Tree {
                 self.label
             ));
         }
-        match String::from_utf8(bytes) {
-            Ok(text) if text.trim().is_empty() => Reading::Absent,
-            Ok(text) => Reading::Value(text.trim().to_owned()),
+        match String::from_utf8(bytes).map(trimmed) {
+            Ok(text) if text.is_empty() => Reading::Absent,
+            Ok(text) => Reading::Value(text),
             Err(_) => Reading::Failed(format!("reading {}{path}: not text", self.label)),
         }
     }
@@ -233,7 +233,8 @@ impl Tree {
         self.record(path, |recorder, path| recorder.listing(path, &names));
         match names {
             Ok(mut names) => {
-                names.sort_by_key(|name| (name.parse::<u32>().unwrap_or(u32::MAX), name.clone()));
+                names.sort_unstable();
+                names.sort_by_key(|name| name.parse::<u32>().unwrap_or(u32::MAX));
                 Reading::Value(names)
             }
             Err(Errno::NOENT) => Reading::Absent,
@@ -253,6 +254,13 @@ impl Tree {
             Err(e) => Reading::Failed(format!("following {path}: {}", words(e))),
         }
     }
+}
+
+/// Without the white space around it, in the same memory.
+fn trimmed(mut text: String) -> String {
+    text.truncate(text.trim_end().len());
+    text.drain(..text.len() - text.trim_start().len());
+    text
 }
 
 /// What is said when a driver answers EINVAL.

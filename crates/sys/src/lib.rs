@@ -13,7 +13,7 @@
 //!   checked here.
 //!
 //! Reading order: `dl` (the library), `device`, `context`, `port`, `gid`, `pd_mr`, `cq`, `qp`, `post`, `ah`,
-//! `event`. Apart from them stands `ethtool` (the statistics of a network device).
+//! `event`. Apart from them stand `ethtool` (the statistics of a network device), `ticks` and `memory`.
 #![expect(unsafe_code, reason = "this crate exists to hold the unsafe code; each block says why it is sound")]
 
 mod ah;
@@ -25,6 +25,7 @@ mod error;
 mod ethtool;
 mod event;
 mod gid;
+mod memory;
 mod pd_mr;
 mod port;
 mod post;
@@ -41,6 +42,7 @@ pub use error::{LoadError, QueuePairState, Verb, VerbError, failed_releases};
 pub use ethtool::StatisticsSocket;
 pub use event::{AsyncEvent, EventKind};
 pub use gid::{GidEntry, GidKind};
+pub use memory::give_back_memory;
 pub use pd_mr::{Access, MemoryRegion, ProtectionDomain};
 pub use port::{LinkLayer, Mtu, PhysicalState, PortAttributes, PortState};
 pub use post::{RemoteBuffer, SendRequest};

@@ -7,12 +7,14 @@ use crate::workspace::{Product, RDMASCOPE, build};
 use std::process::Command;
 
 /// What can be measured.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Name {
     /// In the lab, side by side with perftest.
     Lab,
     /// On this machine: how fast many agents connect.
     Swarm,
+    /// On this machine: what looking at a node of eight ports costs.
+    Node,
 }
 
 const BENCH: Product = Product::Program { package: "rdmascope-tests", name: "bench" };
@@ -26,14 +28,18 @@ pub(crate) fn bench(name: Name, json: bool) -> Result<i32> {
     install(match name {
         Name::Lab => &[Need::Build, Need::Lab],
         Name::Swarm => &[Need::Build],
+        Name::Node => &[Need::Build, Need::Tests],
     })?;
     let rdmascope = build(RDMASCOPE)?;
     let bench = build(BENCH)?;
     let form = json.then_some("--json");
     match name {
-        Name::Swarm => {
+        Name::Swarm | Name::Node => {
             let mut command = Command::new(&bench);
-            command.arg("swarm").args(form).env("RDMASCOPE_BIN", &rdmascope);
+            command
+                .arg(if name == Name::Swarm { "swarm" } else { "node" })
+                .args(form)
+                .env("RDMASCOPE_BIN", &rdmascope);
             let status = command.status().map_err(|error| other(format!("{}: {error}", bench.display())))?;
             Ok(status.code().unwrap_or(1))
         }

@@ -12,7 +12,7 @@ pub(crate) enum Need {
     Build,
     /// Booting the lab and what runs in it (the guest uses the programs of this machine).
     Lab,
-    /// Checks of `cargo xtask test` only.
+    /// Checks of `cargo xtask test`, and what is measured beside us on this machine.
     Tests,
 }
 

@@ -1,6 +1,7 @@
 //! What the kernel tells of links, addresses and RDMA devices as it happens.
 
 use rdmascope_host::{LinkEvent, LinkEvents, RdmaEvents};
+use rdmascope_model::Snapshot;
 use tracing::{info, warn};
 
 /// Something happened.
@@ -59,6 +60,24 @@ fn rdma_events() -> Option<RdmaEvents> {
             warn!(%error, "RDMA device events cannot be had; changes are seen every second");
             None
         }
+    }
+}
+
+/// Whether an event is about a network device that carries RDMA, also one that stands on it.
+pub(super) fn is_ours(machine: &Snapshot, event: &LinkEvent) -> bool {
+    let devices = machine.devices.value().into_iter().flatten();
+    let mut carries = devices.flat_map(|device| &device.ports).flat_map(|port| {
+        let gids = port.gids.value().into_iter().flatten().filter_map(|gid| gid.netdev.value());
+        gids.chain(port.netdev.value())
+    });
+    match event {
+        LinkEvent::LinkChanged(name) | LinkEvent::LinkGone(name) => carries.any(|netdev| netdev == name),
+        LinkEvent::AddressChanged(index) => {
+            let netdevs = machine.netdevs.value();
+            let has_index = |name: &String| netdevs?.get(name)?.index.value().copied();
+            carries.any(|netdev| has_index(netdev) == Some(*index))
+        }
+        LinkEvent::Overrun => true,
     }
 }
 

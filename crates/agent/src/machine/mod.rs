@@ -3,6 +3,7 @@
 //! Link and address changes come as events and are answered at once; every second only little is read: which devices exist, their
 //! ports' state and traffic, and whether the pause file is there. A long reading goes on beside that.
 
+mod blind;
 mod events;
 mod judge;
 mod kernel_log;
@@ -12,15 +13,16 @@ mod schedule;
 
 pub(crate) use own_traffic::OwnTraffic;
 
-use events::{KernelEvent, Sources};
+use events::{KernelEvent, Sources, is_ours};
 use judge::Judge;
 use kernel_log::FollowedLog;
 use pause::pause_flags;
 use rdmascope_checks::Policy;
 use rdmascope_expose::metrics::AgentOwn;
-use rdmascope_host::{Clock, Fresh, Host, IdleGate, IdleState, LinkEvent, MtuOf, Tier, ask_verbs};
+use rdmascope_host::{Clock, Fresh, Host, IdleGate, IdleState, MtuOf, Tier, ask_verbs};
 use rdmascope_link::{Fact, FindingBrief, NodeEvent, PauseFlags};
 use rdmascope_model::{EndpointInfo, EndpointName, Finding, KernelLog, Reading, Snapshot};
+use rdmascope_sys::give_back_memory;
 use schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -106,12 +108,16 @@ struct Watching {
     glanced_at: Option<Instant>,
     reads: u64,
     present: Option<BTreeSet<String>>,
+    /// Their character devices, whose names are cheaper to ask for.
+    verbs_nodes: Option<Vec<String>>,
     /// Devices that are being removed: the kernel still lists them, and whatever touches them may hang.
     leaving: BTreeSet<String>,
     endpoints: Vec<EndpointInfo>,
     gates: BTreeMap<EndpointName, IdleGate>,
     idle: Option<BTreeSet<EndpointName>>,
     pause: Option<PauseFlags>,
+    /// What cannot be seen of this machine was said.
+    blind_told: bool,
 }
 
 impl Watcher {
@@ -147,7 +153,7 @@ impl Watcher {
                 }
                 event = events.next() => {
                     let ours = match event {
-                        KernelEvent::Link(event) => this.is_ours(&event),
+                        KernelEvent::Link(event) => is_ours(&this.it.seen().snapshot, &event),
                         KernelEvent::Rdma => true,
                     };
                     this.schedule.event(Instant::now(), ours);
@@ -177,11 +183,13 @@ impl Watcher {
             glanced_at: None,
             reads: 0,
             present: None,
+            verbs_nodes: None,
             leaving: BTreeSet::new(),
             endpoints: Vec::new(),
             gates: BTreeMap::new(),
             idle: None,
             pause: None,
+            blind_told: false,
             it: self,
         }
     }
@@ -221,8 +229,16 @@ impl Watching {
             }
             changed
         };
+        if tier == Tier::Slow && !std::mem::replace(&mut self.blind_told, true) {
+            blind::tell(&self.it.host.capabilities(), &self.it.seen());
+        }
         match tier {
-            Tier::Event | Tier::Slow => self.judge().await?,
+            Tier::Event => self.judge().await?,
+            Tier::Slow => {
+                self.judge().await?;
+                // Two machines were in memory, with all their texts.
+                give_back_memory();
+            }
             _ if changed => self.judge_soon(),
             _ => {}
         }
@@ -288,10 +304,14 @@ impl Watching {
     /// Sees devices come and go; true when they did. A device that is being removed is forgotten at once, without reading
     /// anything of it.
     async fn devices_changed(&mut self) -> bool {
-        let host = self.it.host.clone();
-        let Ok(Reading::Value(nodes)) = spawn_blocking(move || host.uverbs_nodes()).await else {
-            return false;
+        let (host, known) = (self.it.host.clone(), self.verbs_nodes.clone());
+        let changed = move || {
+            let names = host.uverbs_names().value().cloned().filter(|names| known.as_ref() != Some(names))?;
+            Some((names, host.uverbs_nodes()))
         };
+        let Ok(Some((names, Reading::Value(nodes)))) = spawn_blocking(changed).await else { return false };
+        // A node that does not say yet whose it is will be asked again.
+        self.verbs_nodes = (nodes.len() == names.len()).then_some(names);
         let present: BTreeSet<String> = nodes.into_keys().collect();
         let Some(before) = self.present.replace(present.clone()) else { return false };
         if before == present {
@@ -344,25 +364,6 @@ impl Watching {
         let reads = self.it.host.reads();
         self.it.counted.kernel_reads(tier.as_str(), reads.saturating_sub(self.reads));
         self.reads = reads;
-    }
-
-    /// Whether an event is about a network device that carries RDMA, also one that stands on it.
-    fn is_ours(&self, event: &LinkEvent) -> bool {
-        let seen = self.it.seen();
-        let devices = seen.snapshot.devices.value().into_iter().flatten();
-        let mut carries = devices.flat_map(|device| &device.ports).flat_map(|port| {
-            let gids = port.gids.value().into_iter().flatten().filter_map(|gid| gid.netdev.value());
-            gids.chain(port.netdev.value())
-        });
-        match event {
-            LinkEvent::LinkChanged(name) | LinkEvent::LinkGone(name) => carries.any(|netdev| netdev == name),
-            LinkEvent::AddressChanged(index) => {
-                let netdevs = seen.snapshot.netdevs.value();
-                let has_index = |name: &String| netdevs?.get(name)?.index.value().copied();
-                carries.any(|netdev| has_index(netdev) == Some(*index))
-            }
-            LinkEvent::Overrun => true,
-        }
     }
 }
 

@@ -141,13 +141,18 @@ impl Track {
         }
         let usable = |sample: &&Sample| sample.at >= column.since && sample.at < self.last;
         let older = self.rings.iter().flatten().filter(usable);
-        let older = older.map(|sample| (self.last.since(sample.at), sample.total(place)));
-        let older: Vec<(Duration, u64)> = older.filter_map(|(age, total)| Some((age, total?))).collect();
-        let far_enough =
-            older.iter().filter(|(age, _)| *age >= window && *age <= window + slack(window)).min();
-        let within = || older.iter().filter(|(age, _)| *age < window).max();
-        match far_enough.or_else(within) {
-            Some((age, total)) => Rise::By(column.total.saturating_sub(*total), *age),
+        let older = older.filter_map(|sample| Some((self.last.since(sample.at), sample.total(place)?)));
+        let oldest = window + slack(window);
+        let (mut far_enough, mut within) = (None::<(Duration, u64)>, None::<(Duration, u64)>);
+        for seen in older.filter(|(age, _)| *age <= oldest) {
+            if seen.0 < window {
+                within = within.max(Some(seen));
+            } else {
+                far_enough = Some(far_enough.map_or(seen, |nearest| nearest.min(seen)));
+            }
+        }
+        match far_enough.or(within) {
+            Some((age, total)) => Rise::By(column.total.saturating_sub(total), age),
             None => Rise::Unknown(SEEN_ONCE.to_owned()),
         }
     }

@@ -86,11 +86,8 @@ fn a_device_that_goes_is_seen_by_the_look_after_an_event() {
 #[test]
 fn a_device_whose_last_reading_is_stuck_is_unknown_and_the_others_are_seen() {
     let mut bench = Bench::new(2);
-    let (free, stuck) = std::sync::mpsc::channel::<()>();
     let key = STATE_ALONE.to_owned() + "mlx5_0";
-    let entered = bench.runtime.enter();
-    let begun = bench.host.begin(key, "mlx5_0", move |_, _| stuck.recv().is_err());
-    drop(entered);
+    bench.host.reading.lock().unwrap().insert(key.clone());
     bench.fake.pull_cable("mlx5_1");
     assert!(bench.refresh(Tier::State));
     assert!(matches!(&bench.port(0).state, Reading::Failed(why) if why.contains("still stuck")));
@@ -98,10 +95,9 @@ fn a_device_whose_last_reading_is_stuck_is_unknown_and_the_others_are_seen() {
     bench.refresh(Tier::Counters);
     assert!(
         bench.port(0).counters["packet_seq_err"].value().is_some(),
-        "the other tiers have a thread of their own"
+        "the other tiers have a key of their own"
     );
-    drop(free);
-    assert!(bench.runtime.block_on(begun.unwrap()).unwrap());
+    bench.host.reading.lock().unwrap().remove(&key);
     assert!(bench.refresh(Tier::State));
     assert_eq!(bench.port(0).state, Reading::Value(PortState::Active));
 }
@@ -109,12 +105,6 @@ fn a_device_whose_last_reading_is_stuck_is_unknown_and_the_others_are_seen() {
 #[test]
 fn a_device_that_is_late_once_is_left_as_it_was() {
     let mut bench = Bench::new(1);
-    let slow = bench.runtime.block_on(async {
-        let key = "late".to_owned();
-        let begun = bench.host.begin(key, "mlx5_0", |_, _| std::thread::sleep(Duration::from_millis(50)));
-        finish(begun, Instant::now(), Duration::ZERO).await
-    });
-    assert_eq!(slow, Err(Unfinished::Late(Duration::ZERO)));
     let fresh = Fresh { at: Wall(1), part: Part::States(BTreeMap::new()) };
     assert!(!fresh.apply(&mut bench.snapshot));
     assert_eq!(bench.port(0).state, Reading::Value(PortState::Active));

@@ -1,12 +1,14 @@
-//! Runs for `cargo xtask bench`: `lab` measures side by side with perftest inside the lab, `swarm` measures on this machine what
-//! needs no RDMA. One row for each claim.
+//! Runs for `cargo xtask bench`: `lab` measures side by side with perftest inside the lab, `swarm` and `node` measure on this machine
+//! what needs no RDMA. One row for each claim.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "rows go to standard output, progress to standard error"
 )]
 
+mod cpu;
 mod idle;
+mod node;
 mod pair;
 mod row;
 mod swarm;
@@ -18,7 +20,11 @@ use serde_json::json;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let has = |wanted: &str| std::env::args().any(|argument| argument == wanted);
+    let words: Vec<String> = std::env::args().collect();
+    if let Some(code) = node::alone(&words) {
+        return code;
+    }
+    let has = |wanted: &str| words.iter().any(|word| word == wanted);
     let as_json = has("--json");
     let mut holds = true;
     let mut print = |rows: Vec<Row>| {
@@ -27,15 +33,19 @@ fn main() -> ExitCode {
             row.print(as_json);
         }
     };
-    if has("lab") {
-        let mut cluster = Cluster::start(endpoints());
-        let api = cluster.api();
-        api.wait_usable(endpoints());
-        print(idle::rows(&mut cluster));
-        print(sweep::rows(&api));
-        print(pair::rows(&mut cluster));
+    if has("node") {
+        node::rows(&mut print);
+    } else {
+        if has("lab") {
+            let mut cluster = Cluster::start(endpoints());
+            let api = cluster.api();
+            api.wait_usable(endpoints());
+            print(idle::rows(&mut cluster));
+            print(sweep::rows(&api));
+            print(pair::rows(&mut cluster));
+        }
+        print(swarm::rows());
     }
-    print(swarm::rows());
     if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
