@@ -22,13 +22,10 @@ const MAY_SPAWN: &[(&str, &str)] = &[
     ("crates/coordinator/src/findings.rs", "old history is read from the disk, which may be slow"),
     ("crates/coordinator/src/store.rs", "the one writer of the history: the disk may be slow"),
     ("crates/coordinator/src/snapshot.rs", "the disk may be slow, and the one thread must not be"),
-    ("crates/host/src/nic.rs", "drivers may block in the kernel: one thread for each network device"),
+    ("crates/host/src/crew.rs", "drivers may block in the kernel: whoever hangs there must keep nobody else"),
     ("crates/host/src/rtnl/events.rs", "a netlink connection is a task of its own by rtnetlink's design"),
     ("crates/host/src/rtnl/mod.rs", "a netlink connection is a task of its own by rtnetlink's design"),
-    (
-        "crates/host/src/snapshot.rs",
-        "one thread for each device: one that hangs in the kernel costs only itself",
-    ),
+    ("crates/host/src/snapshot.rs", "a part of the machine that hangs in the kernel costs only itself"),
     (
         "crates/transport/src/verbs/keeper.rs",
         "watches for removed devices while the endpoint's thread is busy or stuck",

@@ -5,7 +5,7 @@ use crate::Host;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
@@ -36,7 +36,7 @@ struct Crew<J, T, F> {
     host: Host,
     left: Mutex<VecDeque<(usize, String, J)>>,
     read: F,
-    done: UnboundedSender<(usize, Result<T, Unfinished>)>,
+    done: Sender<(usize, Result<T, Unfinished>)>,
 }
 
 impl Host {
@@ -50,7 +50,8 @@ impl Host {
     ) -> Vec<Result<T, Unfinished>> {
         let mut answers: Vec<_> = jobs.iter().map(|_| Err(Unfinished::Late(allowed))).collect();
         let left = jobs.into_iter().enumerate().map(|(number, (key, job))| (number, key, job)).collect();
-        let (done, mut told) = unbounded_channel();
+        // Room for every answer: nothing is ever dropped.
+        let (done, mut told) = channel(answers.len().max(1));
         let crew = Arc::new(Crew { host: self.clone(), left: Mutex::new(left), read, done });
         let deadline = Instant::now() + allowed;
         let (mut missing, mut waiting) = (answers.len(), false);
@@ -92,7 +93,7 @@ impl<J, T, F: Fn(&Host, J) -> T> Crew<J, T, F> {
                 Err(Unfinished::Stuck)
             };
             // When nobody listens any more, what is left was taken away.
-            let _ = self.done.send((number, answer));
+            let _ = self.done.try_send((number, answer));
         }
     }
 }

@@ -105,6 +105,8 @@ struct Watching {
     judge: Judge,
     judged_at: Option<Instant>,
     judge_at: Option<Instant>,
+    /// Statistics have changed since.
+    unjudged: bool,
     glanced_at: Option<Instant>,
     reads: u64,
     present: Option<BTreeSet<String>>,
@@ -180,6 +182,7 @@ impl Watcher {
             judge: Judge::new(self.policy.clone()),
             judged_at: None,
             judge_at: None,
+            unjudged: false,
             glanced_at: None,
             reads: 0,
             present: None,
@@ -239,8 +242,10 @@ impl Watching {
                 // Two machines were in memory, with all their texts.
                 give_back_memory();
             }
-            _ if changed => self.judge_soon(),
-            _ => {}
+            // Judged with the counters, which come more often: only then is it known how fast they rise.
+            Tier::Statistics => self.unjudged |= changed,
+            Tier::State | Tier::Counters if changed || self.unjudged => self.judge_soon(),
+            Tier::State | Tier::Counters => {}
         }
         Some(())
     }
@@ -254,7 +259,7 @@ impl Watching {
     /// Has the machine judged and tells of it.
     async fn judge(&mut self) -> Option<()> {
         let began = Instant::now();
-        (self.judged_at, self.judge_at) = (Some(began), None);
+        (self.judged_at, self.judge_at, self.unjudged) = (Some(began), None, false);
         let judgement = {
             let mut seen = self.it.seen();
             if !seen.begun {

@@ -75,11 +75,11 @@ impl Schedule {
         self.glance = now + GLANCE;
     }
 
-    /// The next part that is due, and when.
+    /// The next part that is due, and when. Statistics go before counters: both are judged together.
     pub(super) fn next(&self) -> (Instant, Tier) {
         let event = self.event.map(|due| (due, Tier::Event));
         let timed =
-            [(self.slow, Tier::Slow), (self.counters, Tier::Counters), (self.statistics, Tier::Statistics)];
+            [(self.slow, Tier::Slow), (self.statistics, Tier::Statistics), (self.counters, Tier::Counters)];
         let all = timed.into_iter().chain(event);
         all.min_by_key(|(due, _)| *due).unwrap_or((self.slow, Tier::Slow))
     }
