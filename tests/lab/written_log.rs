@@ -1,24 +1,24 @@
 //! Lines in the kernel's log, which nothing takes back: by its name this file's test is the last of all.
 
-use rdmascope_tests::guest::{Cluster, endpoints, run, wait_until};
+use rdmascope_tests::guest::{Adapters, Cluster, endpoints, run, wait_until};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_fault_in_the_kernel_log_is_a_finding_and_an_event_and_noise_is_neither() {
+    let adapters = Adapters::dress();
     let cluster = Cluster::start(endpoints());
     let api = cluster.api();
     api.wait_usable(endpoints());
     api.wait_findings("a healthy cluster", PATIENCE, &[]);
-    // What healthy machines write (published lines), then what a broken adapter writes.
-    for line in [
-        "<4>mlx5_core 0000:12:00.0: mlx5_pcie_event:299:(pid 268269): Detected insufficient power on the PCIe slot (27W).",
-        "<6>mlx5_core 0000:12:00.1: Port module event: module 1, Cable unplugged",
-        "<3>mlx5_core 0000:61:00.0: wait_func:1132:(pid 141181): CREATE_DCT(0x710) timeout. Will cause a leak of a command resource",
-    ] {
-        let _ = run(&format!("echo '{line}' > /dev/kmsg"));
-    }
+    let fault = "mlx5_core 0000:61:00.0: wait_func:1132:(pid 141181): CREATE_DCT(0x710) timeout. Will cause a leak of a command resource";
+    // What healthy machines write (published lines), and a fault that a program made up.
+    adapters.log("mlx5_core 0000:12:00.0: mlx5_pcie_event:299:(pid 268269): Detected insufficient power on the PCIe slot (27W).");
+    adapters.log("mlx5_core 0000:12:00.1: Port module event: module 1, Cable unplugged");
+    let _ = run(&format!("echo '<3>{}' > /dev/kmsg", fault.replace("0000:61", "0000:62")));
+    // What a broken adapter writes.
+    adapters.log(fault);
     // All agents of the lab share one kernel and its log.
     let expected: Vec<String> =
         endpoints().map(|e| format!("lab-{} fail mlx5-command-timeout pci 0000:61:00.0", e.0)).collect();

@@ -6,6 +6,7 @@
  *
  * insmod labnic.ko devs=w1,w2; then below /sys/kernel/debug/labnic/w1/: one file for each statistic (its value; write to set it) and
  * NAME.rate (how much it rises each second), and `temperature` (m°C). dcb(8) sets PFC, ETS, DSCP map; the adapter starts with none.
+ * /sys/kernel/debug/labnic/log: a line that is written here is logged by the kernel itself, which /dev/kmsg does for nobody.
  */
 #include <linux/module.h>
 #include <linux/netdevice.h>
@@ -14,6 +15,8 @@
 #include <linux/debugfs.h>
 #include <linux/kernfs.h>
 #include <linux/math64.h>
+#include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/sysfs.h>
 #include <net/dcbnl.h>
 #include <rdma/ib_verbs.h>
@@ -300,6 +303,22 @@ static int rate_set(void *data, u64 to)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(rate_file, rate_get, rate_set, "%llu\n");
 
+static ssize_t log_write(struct file *file, const char __user *from, size_t length, loff_t *at)
+{
+	char *line = length < 1000 ? memdup_user_nul(from, length) : ERR_PTR(-EMSGSIZE);
+
+	if (IS_ERR(line))
+		return PTR_ERR(line);
+	printk(KERN_ERR "%s\n", strim(line));
+	kfree(line);
+	return length;
+}
+
+static const struct file_operations log_file = {
+	.owner = THIS_MODULE,
+	.write = log_write,
+};
+
 static void counter_files(struct dentry *dir, const char *name, struct counter *counter)
 {
 	char rate[ETH_GSTRING_LEN + 8];
@@ -358,6 +377,7 @@ static int __init start(void)
 	int i;
 
 	root = debugfs_create_dir("labnic", NULL);
+	debugfs_create_file("log", 0200, root, NULL, &log_file);
 	for (i = 0; i < ndevs; i++)
 		dress(&nics[i], devs[i]);
 	return 0;

@@ -57,4 +57,14 @@ impl Adapters {
     pub fn set(&self, endpoint: Endpoint, name: &str, value: u64) {
         let _ = run(&format!("echo {value} > /sys/kernel/debug/labnic/{}/{name}", endpoint.port()));
     }
+
+    /// Has the kernel itself log a line; what programs write to `/dev/kmsg` is marked as theirs.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    #[track_caller]
+    pub fn log(&self, line: &str) {
+        std::fs::write("/sys/kernel/debug/labnic/log", line)
+            .unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
 }
