@@ -10,7 +10,7 @@ mod endpoint;
 mod program;
 mod view;
 
-pub use adapters::Adapters;
+pub use adapters::{Adapters, SimulatedNic};
 pub use api::{Answer, Api};
 pub use cluster::{Cluster, NODE_PREFIX};
 pub use endpoint::{Endpoint, Undo, endpoints};

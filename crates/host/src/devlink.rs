@@ -45,6 +45,9 @@ const MODES_NOW: [u8; 2] = [0, 1];
 /// The driver knows no such device, question or parameter.
 const NOT_THERE: &[Errno] = &[Errno::NODEV, Errno::OPNOTSUPP, Errno::INVAL];
 
+/// devlink's name of the bus that adapters are on.
+const PCI: &str = "pci";
+
 const ENABLE_ROCE: &str = "enable_roce";
 
 /// Health reporters and versions of the function at a PCI address; in a capture from `rdmascope/devlink/ADDRESS/health` and `info`.
@@ -53,21 +56,26 @@ pub(crate) fn devlink(tree: &Tree, address: &str) -> Reading<Devlink> {
     if !tree.is_real() {
         return text::from_files(tree, address);
     }
-    let what = format!("asking devlink for pci/{address}");
-    match ask(address) {
+    asked(PCI, address)
+}
+
+/// The same of a device on another bus, such as `netdevsim`; only on the machine that we run on.
+pub(crate) fn asked(bus: &str, name: &str) -> Reading<Devlink> {
+    let what = format!("asking devlink for {bus}/{name}");
+    match ask(bus, name) {
         Ok(devlink) => Reading::Value(devlink),
         Err(refusal) => refusal.reading(&what, &[NO_SUBSYSTEM, &[Errno::NODEV]].concat()),
     }
 }
 
-fn ask(address: &str) -> Result<Devlink, Refusal> {
+fn ask(bus: &str, name: &str) -> Result<Devlink, Refusal> {
     let socket = Socket::devlink()?;
-    let this = handle(address);
+    let this = handle(bus, name);
     socket.one(Question::Devlink(DevlinkQuestion::Devices), &this)?;
     let answers = socket.all(Question::Devlink(DevlinkQuestion::HealthReporters), &this)?;
     // Kernels before 6.6 give the reporters of all devices, whatever was asked.
     let reporters =
-        answers.iter().filter(|answer| is_of(answer, address)).filter_map(|answer| reporter(answer));
+        answers.iter().filter(|answer| is_of(answer, bus, name)).filter_map(|answer| reporter(answer));
     let info = match socket.one(Question::Devlink(DevlinkQuestion::Info), &this) {
         Err(Refusal::Errno(Errno::OPNOTSUPP, _)) => Vec::new(),
         info => info?,
@@ -86,7 +94,7 @@ pub(crate) fn enable_roce(tree: &Tree, address: &str) -> Reading<bool> {
         return text::enable_roce(tree, address);
     }
     let question = || {
-        let this = handle(address).text(attribute::PARAM_NAME, ENABLE_ROCE);
+        let this = handle(PCI, address).text(attribute::PARAM_NAME, ENABLE_ROCE);
         Socket::devlink()?.one(Question::Devlink(DevlinkQuestion::Parameters), &this)
     };
     match question() {
@@ -98,14 +106,13 @@ pub(crate) fn enable_roce(tree: &Tree, address: &str) -> Reading<bool> {
     }
 }
 
-fn handle(address: &str) -> Writer {
-    Writer::default().text(attribute::BUS_NAME, "pci").text(attribute::DEV_NAME, address)
+fn handle(bus: &str, name: &str) -> Writer {
+    Writer::default().text(attribute::BUS_NAME, bus).text(attribute::DEV_NAME, name)
 }
 
-fn is_of(answer: &[u8], address: &str) -> bool {
+fn is_of(answer: &[u8], bus: &str, name: &str) -> bool {
     let attributes = Attributes(answer);
-    attributes.text(attribute::BUS_NAME) == Some("pci")
-        && attributes.text(attribute::DEV_NAME) == Some(address)
+    attributes.text(attribute::BUS_NAME) == Some(bus) && attributes.text(attribute::DEV_NAME) == Some(name)
 }
 
 fn reporter(answer: &[u8]) -> Option<HealthReporter> {
@@ -153,7 +160,7 @@ mod tests {
             .u8(attribute::HEALTH_REPORTER_STATE, 1)
             .bytes(attribute::HEALTH_REPORTER_ERR_COUNT, &3_u64.to_ne_bytes())
             .bytes(attribute::HEALTH_REPORTER_RECOVER_COUNT, &2_u64.to_ne_bytes());
-        let whole = handle("0000:3b:00.0").nested(attribute::HEALTH_REPORTER, &inner);
+        let whole = handle(PCI, "0000:3b:00.0").nested(attribute::HEALTH_REPORTER, &inner);
         let mut expected = HealthReporter {
             name: "fw_fatal".to_owned(),
             port: None,
@@ -162,9 +169,11 @@ mod tests {
             recoveries: 2,
         };
         assert_eq!(reporter(whole.as_bytes()), Some(expected.clone()));
-        assert!(is_of(whole.as_bytes(), "0000:3b:00.0") && !is_of(whole.as_bytes(), "0000:3b:00.1"));
+        assert!(
+            is_of(whole.as_bytes(), PCI, "0000:3b:00.0") && !is_of(whole.as_bytes(), PCI, "0000:3b:00.1")
+        );
         // The nested attribute comes without the flag of nested ones: devlink is older than it.
-        let port = handle("0000:3b:00.0")
+        let port = handle(PCI, "0000:3b:00.0")
             .u32(attribute::PORT_INDEX, 65_535)
             .bytes(attribute::HEALTH_REPORTER, inner.as_bytes());
         expected.port = Some(65_535);
@@ -181,7 +190,7 @@ mod tests {
                 .text(attribute::INFO_VERSION_NAME, name)
                 .text(attribute::INFO_VERSION_VALUE, value)
         };
-        let info = handle("0000:3b:00.0")
+        let info = handle(PCI, "0000:3b:00.0")
             .nested(100, &version("fw.psid", "MT_0000000838"))
             .nested(attribute::INFO_VERSION_RUNNING, &version("fw.version", "28.41.1000"))
             .nested(attribute::INFO_VERSION_RUNNING, &version("fw", "28.41.1000"))
@@ -210,7 +219,7 @@ mod tests {
             let parameter = Writer::default()
                 .text(attribute::PARAM_NAME, ENABLE_ROCE)
                 .nested(attribute::PARAM_VALUES_LIST, &list);
-            handle("0000:3b:00.0").nested(attribute::PARAM, &parameter)
+            handle(PCI, "0000:3b:00.0").nested(attribute::PARAM, &parameter)
         };
         assert_eq!(switch(answer(&[value(1, true)]).as_bytes()), Some(true));
         assert_eq!(switch(answer(&[value(1, false)]).as_bytes()), Some(false));

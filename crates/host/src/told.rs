@@ -93,13 +93,25 @@ pub(crate) fn rdma_netlink(tree: &Tree) -> Option<Asked> {
     }
 }
 
-/// What devlink tells of the function under a device; software devices have none.
+/// What devlink tells of the function under a device. A software device has none, but its network device may stand on one of
+/// another bus; a capture does not keep that.
 pub(crate) fn add_devlink(tree: &Tree, device: &mut Device) {
     device.devlink = match &device.pci_address {
         Reading::Value(address) => devlink::devlink(tree, address),
-        Reading::Absent => Reading::Absent,
+        Reading::Absent => match below_netdev(tree, device) {
+            Some((bus, name)) if tree.is_real() => devlink::asked(&bus, &name),
+            _ => Reading::Absent,
+        },
         Reading::Failed(why) => Reading::Failed(why.clone()),
     };
+}
+
+/// Bus and name of the device that a software device's network device belongs to.
+fn below_netdev(tree: &Tree, device: &Device) -> Option<(String, String)> {
+    let netdev = device.ports.iter().find_map(|port| port.netdev.value())?;
+    let below = format!("sys/class/net/{netdev}/device");
+    let bus = tree.target_name(&format!("{below}/subsystem")).value().cloned()?;
+    Some((bus, tree.target_name(&below).value().cloned()?))
 }
 
 /// The files in which a capture keeps what netlink told of the machine: path below the root, and text. What could not be read is left

@@ -7,6 +7,40 @@ pub struct Adapters {
     _module: Undo,
 }
 
+/// An RDMA device over a simulated network device with real devlink health reporters (`netdevsim`), while it lives.
+pub struct SimulatedNic {
+    /// The RDMA device.
+    pub device: &'static str,
+    _undo: Undo,
+}
+
+impl SimulatedNic {
+    /// Makes it.
+    ///
+    /// # Panics
+    /// When the modules cannot be loaded or the kernel refuses.
+    #[track_caller]
+    #[must_use]
+    pub fn make() -> Self {
+        let _ = run("mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug; \
+             modprobe udp_tunnel; modprobe psample; insmod /tmp/lab/modules/netdevsim.ko; \
+             echo '7 1' > /sys/bus/netdevsim/new_device; sleep 1; \
+             netdev=$(ls /sys/bus/netdevsim/devices/netdevsim7/net | head -1); \
+             ip link set $netdev name sim7 mtu 9000; ip addr add 10.9.0.7/24 dev sim7; ip link set sim7 up; \
+             rdma link add rxe_sim type rxe netdev sim7");
+        let undo = "rdma link del rxe_sim; echo 7 > /sys/bus/netdevsim/del_device; rmmod netdevsim";
+        Self { device: "rxe_sim", _undo: Undo::new(undo) }
+    }
+
+    /// Its firmware meets an error from which it does not recover.
+    #[track_caller]
+    pub fn break_health(&self) {
+        let health = "/sys/kernel/debug/netdevsim/netdevsim7/health";
+        // The kernel answers with the error that recovery met.
+        let _ = run(&format!("echo Y > {health}/fail_recover; echo broken > {health}/break_health || true"));
+    }
+}
+
 impl Adapters {
     /// Dresses all ports up, lossless on priority 3 with DSCP 26, as a healthy RoCE fabric is.
     ///
