@@ -4,6 +4,7 @@ use super::{each_port, of_meaning};
 use crate::check::{Check, Look, Settles};
 use crate::counters::Meaning;
 use crate::limits;
+use crate::past::Source;
 use crate::verdict::Verdict;
 use crate::watch::{Direction, Moved, packets, window};
 use crate::wires::traffic_ports;
@@ -46,6 +47,16 @@ fn ratio(look: &Look<'_>, moved: &Moved, (device, port): (&Device, &Port)) -> Op
     if ratio <= policy.limit(&limits::RETRANSMITS_WARN_RATIO) {
         return None;
     }
+    // As it is on this port every day: known, and not what a job suffers from today. Beyond the limit that fails it stays a warning.
+    let usual = usual(look, moved, (device, port));
+    let as_usual = usual.is_some_and(|usual| {
+        let now = moved.total() as f64 / moved.over.as_secs_f64().max(1.0);
+        now < usual * policy.limit(&limits::RETRANSMITS_BASELINE_FACTOR)
+    });
+    let fails = ratio > policy.limit(&limits::RETRANSMITS_FAIL_RATIO);
+    if as_usual && !fails {
+        return None;
+    }
     let most = moved.rises.iter().max_by_key(|(_, v)| **v).map_or("", |(name, _)| name.as_str());
     let cause = match most {
         "local_ack_timeout_err" | "to_retransmits" | "roce_adp_retrans" => {
@@ -55,8 +66,7 @@ fn ratio(look: &Look<'_>, moved: &Moved, (device, port): (&Device, &Port)) -> Op
             "the fabric: packets were dropped or overtaken on the way (congestion, a lossy class, a bad cable)"
         }
     };
-    let status =
-        if ratio > policy.limit(&limits::RETRANSMITS_FAIL_RATIO) { Status::Fail } else { Status::Warn };
+    let status = if fails && !as_usual { Status::Fail } else { Status::Warn };
     let verdict = Verdict::warn(
         format!(
             "sent again {} times for {sent} packets sent ({ratio:.1e} of them; {counter})",
@@ -69,6 +79,13 @@ fn ratio(look: &Look<'_>, moved: &Moved, (device, port): (&Device, &Port)) -> Op
         ),
     );
     Some(Verdict { status, ..verdict })
+}
+
+/// Median of a day of what this port sends again per second; `None` until it is known, or where it is nothing.
+fn usual(look: &Look<'_>, moved: &Moved, (device, port): (&Device, &Port)) -> Option<f64> {
+    let source = Source::Port(device.name.clone(), port.number);
+    let medians = moved.rises.keys().map(|name| look.past.median_rise(&source, name));
+    medians.sum::<Option<f64>>().filter(|usual| *usual > 0.0)
 }
 
 #[cfg(test)]
@@ -115,5 +132,31 @@ mod tests {
         let found = again(&CHECK, 300, |m| set(m, 0), |m| set(m, 2_000)).remove(0);
         assert_eq!(found.status, Status::Fail);
         assert!(found.summary.contains("port_xmit_packets"), "{}", found.summary);
+    }
+
+    /// Five hours of one loss in ten thousand packets and a half, then so many times that for five minutes.
+    fn after_hours_of_loss(factor: u64) -> Status {
+        let set = |m: &mut Snapshot, resent, sent| {
+            counters(m, &[("packet_seq_err", resent), ("local_ack_timeout_err", 0)]);
+            statistics(m, &[("tx_vport_rdma_unicast_packets", sent)]);
+        };
+        let mut machine = rdmascope_fixtures::snapshot::roce(1);
+        let mut past = crate::Past::new();
+        let (mut resent, mut sent) = (0, 0);
+        for minute in 0..=305_u64 {
+            set(&mut machine, resent, sent);
+            past.observe(&machine, rdmascope_model::Mono(minute * 60_000_000_000));
+            sent += 2_000_000;
+            resent += if minute < 300 { 300 } else { 300 * factor };
+        }
+        let policy = crate::Policy::default();
+        let look = Look { past: &past, ..Look::first(&machine, &policy) };
+        judge(&look).remove(0).status
+    }
+
+    #[test]
+    fn what_is_usual_on_a_port_steps_down_and_ten_times_that_does_not() {
+        assert_eq!(after_hours_of_loss(1), Status::Warn, "beyond the limit that fails, but as every day");
+        assert_eq!(after_hours_of_loss(30), Status::Fail);
     }
 }
