@@ -3,7 +3,8 @@
 use rdmascope_tests::guest::{Adapters, Cluster, endpoints, run, wait_until};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Ports that were down in earlier tests are known to be quiet after the second look at their counters.
+const PATIENCE: Duration = Duration::from_secs(150);
 
 #[test]
 fn a_fault_in_the_kernel_log_is_a_finding_and_an_event_and_noise_is_neither() {

@@ -109,6 +109,8 @@ struct Watching {
     unjudged: bool,
     glanced_at: Option<Instant>,
     reads: u64,
+    /// How often counters were read.
+    remembered: u32,
     present: Option<BTreeSet<String>>,
     /// Their character devices, whose names are cheaper to ask for.
     verbs_nodes: Option<Vec<String>>,
@@ -185,6 +187,7 @@ impl Watcher {
             unjudged: false,
             glanced_at: None,
             reads: 0,
+            remembered: 0,
             present: None,
             verbs_nodes: None,
             leaving: BTreeSet::new(),
@@ -229,6 +232,7 @@ impl Watching {
             seen.begun = true;
             if matches!(tier, Tier::Counters | Tier::Event | Tier::Slow) {
                 self.judge.remember(&seen.snapshot, self.it.clock.now().mono);
+                self.remembered = self.remembered.saturating_add(1);
             }
             changed
         };
@@ -244,7 +248,10 @@ impl Watching {
             }
             // Judged with the counters, which come more often: only then is it known how fast they rise.
             Tier::Statistics => self.unjudged |= changed,
-            Tier::State | Tier::Counters if changed || self.unjudged => self.judge_soon(),
+            // From the second time on it is known what rises and what does not, although nothing changed.
+            Tier::State | Tier::Counters if changed || self.unjudged || self.remembered == 2 => {
+                self.judge_soon();
+            }
             Tier::State | Tier::Counters => {}
         }
         Some(())
