@@ -180,7 +180,9 @@ impl Watch {
                 track.over = true;
                 events.push(track.event(EventKind::FindingCleared, status.as_str(), "ok", now));
             }
-            stays_in_sight(id) && now.mono.since(raised_at) < window
+            // What could not be told did not happen: nothing of it is left to be seen.
+            let happened = matches!(status, Status::Warn | Status::Fail);
+            happened && stays_in_sight(id) && now.mono.since(raised_at) < window
         });
     }
 }
