@@ -247,6 +247,26 @@ fn a_machine_that_cannot_be_read_is_unknown_and_nothing_has_gone() {
 }
 
 #[test]
+fn what_could_not_be_told_of_a_flap_leaves_nothing_in_sight() {
+    let mut machine = Machine::new(1);
+    machine.look();
+    machine.extra = Some(Finding {
+        id: "link-flaps".into(),
+        status: Status::Unknown,
+        subject: "mlx5_0/1".to_owned(),
+        summary: "when the link was lost is not known after one look".to_owned(),
+        cause: String::new(),
+        next_step: String::new(),
+        evidence: Vec::new(),
+    });
+    machine.look();
+    assert_eq!(machine.standing("link-flaps"), Some((Status::Unknown, false, false)));
+    machine.extra = None;
+    machine.pass(1);
+    assert_eq!(machine.standing("link-flaps"), None);
+}
+
+#[test]
 fn a_flap_that_is_over_stays_in_sight_for_a_day() {
     let mut machine = Machine::new(1);
     machine.look();
