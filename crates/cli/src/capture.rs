@@ -2,6 +2,7 @@
 
 use crate::check_arguments::CaptureFlags;
 use crate::failure::{Failure, code};
+use crate::looking::finished;
 use crate::output::print;
 use rdmascope_host::{Host, ask_verbs, capture};
 use rdmascope_model::in_one_line;
@@ -16,15 +17,9 @@ pub(crate) fn run(flags: &CaptureFlags) -> Result<u8, Failure> {
     let failed = |what: String| Failure::new(code::FAILED, what);
     let root = flags.root.clone().unwrap_or_else(|| PathBuf::from("/"));
     let host = Host::recording(root).map_err(|error| failed(in_one_line(&error)))?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| failed(format!("the program cannot be set up: {error}")))?;
     // Before the waiting, so that a wrong path is told at once.
     let file = flags.output.as_deref().map(create).transpose()?;
-    let text = runtime.block_on(capture(&host, Duration::from_secs(flags.seconds), ask_verbs()));
-    // A thread may be stuck in the kernel with a broken device; waiting for it would never end.
-    runtime.shutdown_background();
+    let text = finished(code::FAILED, capture(&host, Duration::from_secs(flags.seconds), ask_verbs()))?;
     match (file, &flags.output) {
         (Some(mut file), Some(path)) => {
             let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());

@@ -13,6 +13,7 @@ mod explain;
 mod failure;
 mod figures;
 mod logs;
+mod looking;
 mod matrix;
 mod output;
 mod pause;

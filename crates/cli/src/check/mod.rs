@@ -5,6 +5,7 @@ mod render;
 use crate::check_arguments::{CheckFlags, ExitStyle};
 use crate::config_check;
 use crate::failure::{Failure, code};
+use crate::looking::finished;
 use crate::output::print;
 use rdmascope_checks::log::Rules;
 use rdmascope_checks::{Look, Past, Policy};
@@ -84,12 +85,7 @@ fn policy(flags: &CheckFlags) -> Result<Policy, Failure> {
 pub(crate) fn manifest(root: Option<PathBuf>) -> Result<u8, Failure> {
     let host = Host::new(root.unwrap_or_else(|| "/".into()))
         .map_err(|error| Failure::new(code::FAILED, in_one_line(&error)))?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(code::FAILED, format!("the program cannot be set up: {error}")))?;
-    let snapshot = runtime.block_on(host.snapshot(ask_verbs()));
-    runtime.shutdown_background();
+    let snapshot = finished(code::FAILED, host.snapshot(ask_verbs()))?;
     print(&rdmascope_config::pinned(&snapshot))?;
     Ok(0)
 }
@@ -123,12 +119,7 @@ struct Seen {
 }
 
 fn read(host: &Host, flags: &CheckFlags, rules: &Rules) -> Result<Seen, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
-        Failure::new(code::CHECK_UNKNOWN, format!("the program cannot be set up: {error}"))
-    })?;
-    let (before, now) = runtime.block_on(look(host, flags));
-    // A thread may be stuck in the kernel with a broken device; waiting for it would never end.
-    runtime.shutdown_background();
+    let (before, now) = finished(code::CHECK_UNKNOWN, look(host, flags))?;
     let mut past = Past::new();
     let mut at = Mono(0);
     if let Some(before) = &before {
