@@ -12,6 +12,7 @@ use prometheus::Registry;
 use rdmascope_expose::api::{HealthView, PauseLevel};
 use rdmascope_expose::metrics::{self, AgentInput, AgentOwn, CONTENT_TYPE};
 use rdmascope_link::{PauseFlags, ProbeResult};
+use rdmascope_model::Metric;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
@@ -46,7 +47,7 @@ impl Shown {
 
     pub(crate) fn count(&self, results: &[ProbeResult]) {
         for result in results.iter().filter(|result| result.lease.is_some()) {
-            self.own.probe(result.metric, outcome(&result.outcome));
+            self.own.probe(result.metric.map_or("report", Metric::as_str), outcome(&result.outcome));
         }
     }
 

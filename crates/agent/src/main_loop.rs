@@ -9,7 +9,7 @@ use rdmascope_control::agent::{Action, Agent, Event, Identity};
 use rdmascope_expose::metrics::ProbeOutcome;
 use rdmascope_host::{Clock, Host, boot_id, host_name};
 use rdmascope_link::ToCoordinator;
-use rdmascope_model::{EndpointName, LeaseId, Metric, Mono, Outcome, ProbePlan, Reading};
+use rdmascope_model::{EndpointName, LeaseId, Load, Mono, Outcome, ProbePlan, Reading};
 use rdmascope_transport::Transport;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -216,7 +216,7 @@ impl Loop {
     }
 
     fn count_from(&mut self, plan: &ProbePlan, netdev: Option<String>) {
-        if plan.spec.metric() == Metric::Bandwidth {
+        if plan.spec.load() == Load::Streams {
             let traffic = self.host.traffic(&plan.local.device, plan.local.port, netdev.as_deref());
             self.own.begin(&plan.local, &traffic);
             self.counted.insert(plan.lease, (plan.local.clone(), netdev));
@@ -242,7 +242,12 @@ impl Loop {
 /// How a result counts.
 pub(crate) fn outcome(outcome: &Outcome) -> ProbeOutcome {
     match outcome {
-        Outcome::Latency(..) | Outcome::Bandwidth(..) => ProbeOutcome::Measured,
+        Outcome::Latency(..)
+        | Outcome::Bandwidth(..)
+        | Outcome::Pings(_)
+        | Outcome::Echo(_)
+        | Outcome::Served
+        | Outcome::Aborted(..) => ProbeOutcome::Measured,
         Outcome::Failed(_) => ProbeOutcome::Failed,
         Outcome::Excluded(_) => ProbeOutcome::Excluded,
     }

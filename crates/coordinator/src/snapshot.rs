@@ -135,9 +135,10 @@ mod tests {
             local: "a/d/1".parse().unwrap(),
             peer: "b/d/1".parse().unwrap(),
             role: Role::Source,
-            metric: Metric::Bandwidth,
+            metric: Some(Metric::Bandwidth),
             measured_at: Wall(1_000),
             outcome,
+            effects: None,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use rdmascope_checks::{is_iwarp, usable_gid};
 use rdmascope_model::{
-    Cause, Device, EndpointInfo, EndpointName, Fabric, GidEntry, LinkLayer, Netdev, Port, PortState, Reading,
-    Snapshot,
+    Cause, Device, EndpointInfo, EndpointName, Fabric, GidEntry, LabelBy, LinkLayer, Netdev, Port, PortState,
+    Reading, Snapshot,
 };
 use std::collections::BTreeMap;
 
@@ -50,6 +50,10 @@ fn endpoint(
         netdev_mtu: netdev_mtu.copied(),
         active_mtu: port.active_mtu.value().copied(),
         rate_bps: port.rate_bps.value().copied(),
+        // The mesh tells where they go, once it is open.
+        datagrams: None,
+        connections_labelled_by: LabelBy::Unknown,
+        datagrams_labelled_by: LabelBy::Unknown,
         unusable,
         unusable_detail,
     }

@@ -1,17 +1,16 @@
 //! From foreign bytes to the program's words: every field is checked here, once, and nothing behind it needs to doubt.
 
-use crate::wire::{self, AgentKind, CoordinatorKind, OutcomeKind, SpecKind};
+mod ping;
+mod probe;
+
+use crate::wire::{self, AgentKind, CoordinatorKind};
 use crate::{
     ENDPOINTS_PER_AGENT_MAX, EVENTS_PER_FRAME_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX, FINDINGS_MAX,
-    FRAME_BYTES_MAX, Fact, FindingBrief, FrameError, Hello, NodeEvent, OFFER_BYTES_MAX, PEERS_PER_FRAME_MAX,
-    PauseFlags, ProbeResult, RESULTS_PER_FRAME_MAX, RelayPayload, ToAgent, ToCoordinator, to_wire,
+    FRAME_BYTES_MAX, Fact, FindingBrief, FrameError, Hello, NodeEvent, OFFER_BYTES_MAX, PINGS_PER_FRAME_MAX,
+    PauseFlags, RESULTS_PER_FRAME_MAX, RelayPayload, ToAgent, ToCoordinator, to_wire,
 };
 use prost::Message;
-use rdmascope_model::{
-    BandwidthSpec, BandwidthStats, Cause, CounterDelta, EndpointInfo, EndpointName, Exclusion, Fabric,
-    Failure, Gid, LatencySpec, LatencyStats, LeaseId, Metric, Outcome, ProbePlan, ProbeSpec, Role, Side,
-    Status, Step, Urgency, Wall,
-};
+use rdmascope_model::{Cause, EndpointInfo, EndpointName, Fabric, Gid, LabelBy, LeaseId, Role, Status, Wall};
 use std::time::Duration;
 
 /// Longest text in a frame, bytes: a line on a screen, several times over.
@@ -38,8 +37,12 @@ impl ToCoordinator {
             }
             AgentKind::Facts(f) => Self::Facts(list("facts", f.facts, FACTS_MAX, fact)?),
             AgentKind::Events(e) => Self::Events(list("events", e.events, EVENTS_PER_FRAME_MAX, event)?),
+            AgentKind::Pings(p) => Self::Pings {
+                reports: list("ping reports", p.reports, PINGS_PER_FRAME_MAX, ping::report)?,
+                heard: list("heard pings", p.heard, PINGS_PER_FRAME_MAX, ping::heard)?,
+            },
             AgentKind::Results(r) => {
-                Self::Results(list("results", r.results, RESULTS_PER_FRAME_MAX, result)?)
+                Self::Results(list("results", r.results, RESULTS_PER_FRAME_MAX, probe::result)?)
             }
         })
     }
@@ -60,18 +63,16 @@ impl ToAgent {
             },
             CoordinatorKind::Refused(message) => Self::Refused { message: text("message", message)? },
             CoordinatorKind::HeartbeatReply(_) => Self::HeartbeatReply,
-            CoordinatorKind::Book(book) => Self::Book {
-                generation: book.generation,
-                total: book.total,
-                peers: list("peers", book.peers, PEERS_PER_FRAME_MAX, |n| name("peer", Some(n)))?,
-            },
+            CoordinatorKind::Book(book) => ping::book(book)?,
             CoordinatorKind::Grant(g) => Self::Grant {
                 epoch: g.epoch,
                 generation: g.generation,
                 expires_in: Duration::from_millis(g.expires_in_ms.into()),
                 pings_per_second: g.pings_per_second,
+                pings_per_batch: g.pings_per_batch,
+                labels: g.labels,
             },
-            CoordinatorKind::Lease(l) => lease(l)?,
+            CoordinatorKind::Lease(l) => probe::lease(l)?,
             CoordinatorKind::Relay(r) => {
                 let (lease, payload) = relay(r)?;
                 Self::Relay { lease, payload }
@@ -146,24 +147,30 @@ fn name(field: &'static str, name: Option<wire::Name>) -> Result<EndpointName, F
 }
 
 fn endpoint(e: wire::Endpoint) -> Result<EndpointInfo, FrameError> {
-    let gid = e.gid.map(|bytes| <[u8; 16]>::try_from(bytes).map(Gid)).transpose();
     let unusable = e.unusable.map(cause).transpose()?;
     Ok(EndpointInfo {
         name: name("endpoint", e.name)?,
-        fabric: one_of(
-            "fabric",
-            e.fabric,
-            [Fabric::Roce, Fabric::InfiniBand, Fabric::Tcp, Fabric::Simulated],
-            to_wire::fabric,
-        )?,
-        gid: gid.map_err(|bytes| bad("gid", format!("{} bytes long", bytes.len())))?,
+        fabric: one_of("fabric", e.fabric, Fabric::ALL, to_wire::fabric)?,
+        gid: e.gid.map(gid).transpose()?,
         netdev: e.netdev.map(|t| text("netdev", t)).transpose()?,
         netdev_mtu: e.netdev_mtu,
         active_mtu: e.active_mtu,
         rate_bps: e.rate_bps,
+        datagrams: e.datagrams.map(ping::address).transpose()?,
+        connections_labelled_by: label_by(e.connections_labelled_by),
+        datagrams_labelled_by: label_by(e.datagrams_labelled_by),
         unusable,
         unusable_detail: text("unusable detail", e.unusable_detail)?,
     })
+}
+
+fn gid(bytes: Vec<u8>) -> Result<Gid, FrameError> {
+    <[u8; 16]>::try_from(bytes).map(Gid).map_err(|bytes| bad("gid", format!("{} bytes long", bytes.len())))
+}
+
+/// A way that a newer agent knows and this program does not cannot be used here.
+fn label_by(number: u32) -> LabelBy {
+    LabelBy::ALL.into_iter().find(|by| to_wire::label_by(*by) == number).unwrap_or_default()
 }
 
 /// A cause that a newer agent knows and this program does not is still a failure.
@@ -219,91 +226,6 @@ fn relay(r: wire::Relay) -> Result<(LeaseId, RelayPayload), FrameError> {
     Ok((LeaseId(r.lease), payload))
 }
 
-fn result(r: wire::ProbeResult) -> Result<ProbeResult, FrameError> {
-    let delta = CounterDelta { retransmits: r.retransmits };
-    let outcome = match r.outcome.ok_or_else(|| bad("outcome", "missing"))? {
-        OutcomeKind::Latency(l) => Outcome::Latency(latency(&l)?, delta),
-        OutcomeKind::Bandwidth(b) => Outcome::Bandwidth(bandwidth(&b)?, delta),
-        OutcomeKind::Failed(f) => Outcome::Failed(Failure {
-            cause: cause(f.cause)?,
-            step: one_of("step", f.step, Step::ALL, to_wire::step)?,
-            side: one_of("side", f.side, [Side::Source, Side::Target, Side::Coordinator], to_wire::side)?,
-            evidence: text("evidence", f.evidence)?,
-        }),
-        OutcomeKind::Excluded(why) => {
-            Outcome::Excluded(one_of("exclusion", why, Exclusion::ALL, |e| e as u32)?)
-        }
-    };
-    Ok(ProbeResult {
-        lease: r.lease.map(LeaseId),
-        local: name("local endpoint", r.local)?,
-        peer: name("peer endpoint", r.peer)?,
-        role: role(r.role)?,
-        metric: one_of("metric", r.metric, Metric::ALL, to_wire::metric)?,
-        measured_at: Wall(r.measured_at_ms),
-        outcome,
-    })
-}
-
 fn role(number: u32) -> Result<Role, FrameError> {
     one_of("role", number, [Role::Source, Role::Target], to_wire::role)
-}
-
-fn latency(l: &wire::Latency) -> Result<LatencyStats, FrameError> {
-    let rising = l.min_ns <= l.p50_ns && l.p50_ns <= l.p90_ns && l.p90_ns <= l.max_ns;
-    if l.count == 0 || !rising {
-        return Err(bad("latency", "not a set of rising figures with a count"));
-    }
-    Ok(LatencyStats {
-        count: l.count,
-        min_ns: l.min_ns,
-        p50_ns: l.p50_ns,
-        p90_ns: l.p90_ns,
-        p99_ns: l.p99_ns,
-        p999_ns: l.p999_ns,
-        max_ns: l.max_ns,
-        host_delayed: l.host_delayed,
-    })
-}
-
-fn bandwidth(b: &wire::Bandwidth) -> Result<BandwidthStats, FrameError> {
-    if b.completions == 0 || b.duration_ns == 0 || b.average_bps == 0 {
-        return Err(bad("bandwidth", "without completions, time or rate: that is a failure, not a number"));
-    }
-    Ok(BandwidthStats {
-        bytes: b.bytes,
-        duration_ns: b.duration_ns,
-        average_bps: b.average_bps,
-        worst_window_bps: b.worst_window_bps,
-        completions: b.completions,
-    })
-}
-
-fn lease(l: wire::Lease) -> Result<ToAgent, FrameError> {
-    let spec = match l.spec.ok_or_else(|| bad("spec", "missing"))? {
-        SpecKind::Latency(s) => ProbeSpec::Latency(LatencySpec {
-            samples: s.samples,
-            warmup: s.warmup,
-            message_bytes: s.message_bytes,
-        }),
-        SpecKind::Bandwidth(s) => ProbeSpec::Bandwidth(BandwidthSpec {
-            message_bytes: s.message_bytes,
-            depth: s.depth,
-            warmup: Duration::from_millis(s.warmup_ms.into()),
-            duration: Duration::from_millis(s.duration_ms.into()),
-            completions_min: s.completions_min,
-            bytes_max: s.bytes_max,
-        }),
-    };
-    let urgencies = [Urgency::Background, Urgency::Operator, Urgency::Drained];
-    let plan = ProbePlan {
-        lease: LeaseId(l.lease),
-        role: role(l.role)?,
-        local: name("local endpoint", l.local)?,
-        peer: name("peer endpoint", l.peer)?,
-        spec,
-        urgency: one_of("urgency", l.urgency, urgencies, to_wire::urgency)?,
-        expires_in: Duration::from_millis(l.expires_in_ms.into()),
-    };
-    Ok(ToAgent::Lease { epoch: l.epoch, plan, setup_within: Duration::from_millis(l.setup_within_ms.into()) })
 }

@@ -11,7 +11,10 @@ mod wire;
 
 pub use version::{PROTOCOL_MAX, PROTOCOL_MIN, VersionMismatch, negotiate};
 
-use rdmascope_model::{EndpointInfo, EndpointName, LeaseId, Metric, Outcome, ProbePlan, Role, Status, Wall};
+use rdmascope_model::{
+    Effects, EndpointInfo, EndpointName, Heard, LeaseId, Metric, Outcome, Peer, PingStats, ProbePlan, Role,
+    Status, Wall,
+};
 use std::time::Duration;
 
 /// Largest frame that either side accepts, bytes.
@@ -30,6 +33,12 @@ pub const FACTS_MAX: usize = 1_000;
 pub const EVENTS_PER_FRAME_MAX: usize = 50;
 /// Oldest protocol version with [`ToCoordinator::Facts`], [`ToCoordinator::Events`] and [`ToAgent::EventsSeen`].
 pub const EVENTS_SINCE: u32 = 2;
+/// Oldest protocol version with mesh pings, [`ToCoordinator::Pings`], and probes in another than the ordinary manner.
+pub const PINGS_SINCE: u32 = 3;
+/// Batches of pings, or of heard pings, in one frame; 60 × at most 800 bytes stay below a frame.
+pub const PINGS_PER_FRAME_MAX: usize = 60;
+/// Path labels in one result.
+pub const LABELS_MAX: usize = 256;
 /// Results in one frame; 100 × about 200 bytes stay well below a frame.
 pub const RESULTS_PER_FRAME_MAX: usize = 100;
 /// Peers in one address-book frame; 200 × at most 260 bytes stay below a frame.
@@ -64,6 +73,13 @@ pub enum ToCoordinator {
     Results(Vec<ProbeResult>),
     /// What the node's settings and versions are, for comparing nodes; replaces the facts before. Since version 2.
     Facts(Vec<Fact>),
+    /// What mesh pings found, and what was heard of those of others. Since version 3.
+    Pings {
+        /// Batches of our own pings.
+        reports: Vec<PingReport>,
+        /// Batches of others.
+        heard: Vec<Heard>,
+    },
     /// What happened on the node, oldest first. Sent again after a reconnect until [`ToAgent::EventsSeen`]. Since version 2.
     Events(Vec<NodeEvent>),
 }
@@ -91,10 +107,14 @@ pub enum ToAgent {
     Book {
         /// Generation of the book.
         generation: u64,
+        /// The generation that this part changes; 0 for a book from scratch. An agent of version 2 gets whole books only.
+        base: u64,
         /// Peers in the whole book.
         total: u32,
-        /// This part's peers.
-        peers: Vec<EndpointName>,
+        /// This part's peers, new or with another address than before.
+        peers: Vec<Peer>,
+        /// Peers of the base that are not in the book any more.
+        removed: Vec<EndpointName>,
     },
     /// Permission to ping the peers of the book.
     Grant {
@@ -106,6 +126,10 @@ pub enum ToAgent {
         expires_in: Duration,
         /// Pings per second of each endpoint.
         pings_per_second: u32,
+        /// Pings to one peer before the next peer's turn, small and large together; 0 when no UD pings are wanted. Since version 3.
+        pings_per_batch: u32,
+        /// Path labels that each pair's pings rotate through. Since version 3.
+        labels: u32,
     },
     /// Permission, and order, for one probe of one pair.
     Lease {
@@ -191,12 +215,27 @@ pub struct ProbeResult {
     pub peer: EndpointName,
     /// Which end the reporter was.
     pub role: Role,
-    /// What was measured.
-    pub metric: Metric,
+    /// The matrix that it belongs to; `None` for what only a report shows.
+    pub metric: Option<Metric>,
     /// When, on the reporter's clock.
     pub measured_at: Wall,
     /// How it ended.
     pub outcome: Outcome,
+    /// What the probe moved at the reporter's end; `None` when it was not looked at.
+    pub effects: Option<Box<Effects>>,
+}
+
+/// What one batch of mesh pings found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PingReport {
+    /// The prober's endpoint.
+    pub local: EndpointName,
+    /// The responder's endpoint.
+    pub peer: EndpointName,
+    /// When the batch ended, on the reporter's clock.
+    pub measured_at: Wall,
+    /// What was found.
+    pub stats: PingStats,
 }
 
 /// A finding of an agent's checks, as far as the coordinator shows it.

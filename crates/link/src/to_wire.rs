@@ -1,14 +1,16 @@
 //! From the program's words to protobuf messages; this direction cannot fail.
 
-use crate::wire::{self, AgentKind, CoordinatorKind, OutcomeKind, SpecKind};
+mod ping;
+mod probe;
+
+use crate::wire::{self, AgentKind, CoordinatorKind};
 use crate::{
-    EventKind, Fact, FindingBrief, Hello, NodeEvent, PauseFlags, ProbeResult, RelayPayload, ToAgent,
-    ToCoordinator,
+    EventKind, Fact, FindingBrief, Hello, NodeEvent, PauseFlags, RelayPayload, ToAgent, ToCoordinator,
 };
 use prost::Message;
 use rdmascope_model::{
-    BandwidthStats, EndpointInfo, EndpointName, Fabric, Failure, LatencyStats, LeaseId, Metric, Outcome,
-    ProbePlan, ProbeSpec, Role, Side, Status, Step, Urgency,
+    EndpointInfo, EndpointName, Fabric, LabelBy, LeaseId, Metric, Role, Side, StampClock, Status, Step,
+    Urgency,
 };
 use std::time::Duration;
 
@@ -31,8 +33,12 @@ impl ToCoordinator {
             Self::Events(events) => {
                 AgentKind::Events(wire::Events { events: events.iter().map(event).collect() })
             }
+            Self::Pings { reports, heard } => AgentKind::Pings(wire::Pings {
+                reports: reports.iter().map(ping::report).collect(),
+                heard: heard.iter().map(ping::heard).collect(),
+            }),
             Self::Results(results) => {
-                AgentKind::Results(wire::Results { results: results.iter().map(result).collect() })
+                AgentKind::Results(wire::Results { results: results.iter().map(probe::result).collect() })
             }
         };
         wire::AgentFrame { kind: Some(kind) }.encode_to_vec()
@@ -51,21 +57,26 @@ impl ToAgent {
             }),
             Self::Refused { message } => CoordinatorKind::Refused(message.clone()),
             Self::HeartbeatReply => CoordinatorKind::HeartbeatReply(wire::Empty {}),
-            Self::Book { generation, total, peers } => CoordinatorKind::Book(wire::Book {
+            Self::Book { generation, base, total, peers, removed } => CoordinatorKind::Book(wire::Book {
                 generation: *generation,
                 total: *total,
-                peers: peers.iter().map(name).collect(),
+                peers: peers.iter().map(|peer| name(&peer.name)).collect(),
+                base: *base,
+                addresses: peers.iter().map(ping::peer_address).collect(),
+                removed: removed.iter().map(name).collect(),
             }),
-            Self::Grant { epoch, generation, expires_in, pings_per_second } => {
+            Self::Grant { epoch, generation, expires_in, pings_per_second, pings_per_batch, labels } => {
                 CoordinatorKind::Grant(wire::Grant {
                     epoch: *epoch,
                     generation: *generation,
                     expires_in_ms: millis(*expires_in),
                     pings_per_second: *pings_per_second,
+                    pings_per_batch: *pings_per_batch,
+                    labels: *labels,
                 })
             }
             Self::Lease { epoch, plan, setup_within } => {
-                CoordinatorKind::Lease(lease(*epoch, plan, *setup_within))
+                CoordinatorKind::Lease(probe::lease(*epoch, plan, *setup_within))
             }
             Self::Relay { lease, payload } => CoordinatorKind::Relay(relay(*lease, payload)),
             Self::LeaseEnd { lease } => CoordinatorKind::LeaseEnd(lease.0),
@@ -106,6 +117,9 @@ pub(crate) fn endpoint(info: &EndpointInfo) -> wire::Endpoint {
         rate_bps: info.rate_bps,
         unusable: info.unusable.map(rdmascope_model::Cause::number),
         unusable_detail: info.unusable_detail.clone(),
+        datagrams: info.datagrams.as_ref().map(ping::address),
+        connections_labelled_by: label_by(info.connections_labelled_by),
+        datagrams_labelled_by: label_by(info.datagrams_labelled_by),
     }
 }
 
@@ -149,86 +163,6 @@ fn relay(lease: LeaseId, payload: &RelayPayload) -> wire::Relay {
     wire::Relay { lease: lease.0, offer }
 }
 
-fn result(r: &ProbeResult) -> wire::ProbeResult {
-    let (outcome, retransmits) = match &r.outcome {
-        Outcome::Latency(stats, delta) => (OutcomeKind::Latency(latency(stats)), delta.retransmits),
-        Outcome::Bandwidth(stats, delta) => (OutcomeKind::Bandwidth(bandwidth(stats)), delta.retransmits),
-        Outcome::Failed(f) => (OutcomeKind::Failed(failure(f)), None),
-        Outcome::Excluded(why) => (OutcomeKind::Excluded(*why as u32), None),
-    };
-    wire::ProbeResult {
-        lease: r.lease.map(|lease| lease.0),
-        local: Some(name(&r.local)),
-        peer: Some(name(&r.peer)),
-        role: role(r.role),
-        metric: metric(r.metric),
-        measured_at_ms: r.measured_at.0,
-        retransmits,
-        outcome: Some(outcome),
-    }
-}
-
-fn latency(stats: &LatencyStats) -> wire::Latency {
-    wire::Latency {
-        count: stats.count,
-        min_ns: stats.min_ns,
-        p50_ns: stats.p50_ns,
-        p90_ns: stats.p90_ns,
-        p99_ns: stats.p99_ns,
-        p999_ns: stats.p999_ns,
-        max_ns: stats.max_ns,
-        host_delayed: stats.host_delayed,
-    }
-}
-
-fn bandwidth(stats: &BandwidthStats) -> wire::Bandwidth {
-    wire::Bandwidth {
-        bytes: stats.bytes,
-        duration_ns: stats.duration_ns,
-        average_bps: stats.average_bps,
-        worst_window_bps: stats.worst_window_bps,
-        completions: stats.completions,
-    }
-}
-
-fn failure(f: &Failure) -> wire::Failure {
-    wire::Failure {
-        cause: f.cause.number(),
-        step: step(f.step),
-        side: side(f.side),
-        evidence: f.evidence.clone(),
-    }
-}
-
-fn lease(epoch: u64, plan: &ProbePlan, setup_within: Duration) -> wire::Lease {
-    let spec = match plan.spec {
-        ProbeSpec::Latency(s) => SpecKind::Latency(wire::LatencySpec {
-            samples: s.samples,
-            warmup: s.warmup,
-            message_bytes: s.message_bytes,
-        }),
-        ProbeSpec::Bandwidth(s) => SpecKind::Bandwidth(wire::BandwidthSpec {
-            message_bytes: s.message_bytes,
-            depth: s.depth,
-            warmup_ms: millis(s.warmup),
-            duration_ms: millis(s.duration),
-            completions_min: s.completions_min,
-            bytes_max: s.bytes_max,
-        }),
-    };
-    wire::Lease {
-        epoch,
-        lease: plan.lease.0,
-        role: role(plan.role),
-        local: Some(name(&plan.local)),
-        peer: Some(name(&plan.peer)),
-        urgency: urgency(plan.urgency),
-        expires_in_ms: millis(plan.expires_in),
-        setup_within_ms: millis(setup_within),
-        spec: Some(spec),
-    }
-}
-
 fn millis(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }
@@ -240,6 +174,23 @@ pub(crate) fn fabric(fabric: Fabric) -> u32 {
         Fabric::InfiniBand => 2,
         Fabric::Tcp => 3,
         Fabric::Simulated => 4,
+        Fabric::Iwarp => 5,
+    }
+}
+
+pub(crate) fn label_by(by: LabelBy) -> u32 {
+    match by {
+        LabelBy::Unknown => 0,
+        LabelBy::FlowLabel => 1,
+        LabelBy::QueuePair => 2,
+        LabelBy::Nothing => 3,
+    }
+}
+
+pub(crate) fn stamp_clock(clock: StampClock) -> u32 {
+    match clock {
+        StampClock::Software => 1,
+        StampClock::Hardware => 2,
     }
 }
 
@@ -286,6 +237,7 @@ pub(crate) fn step(step: Step) -> u32 {
         Step::Rts => 6,
         Step::FirstByte => 7,
         Step::Measure => 8,
+        Step::Resolve => 9,
     }
 }
 

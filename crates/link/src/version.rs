@@ -3,7 +3,8 @@
 /// Newest protocol version of this program.
 ///
 /// Version 2: complete findings, and the frames `Facts`, `Events` and `EventsSeen`, which are sent only where 2 was agreed on.
-pub const PROTOCOL_MAX: u32 = 2;
+/// Version 3: mesh pings (addresses in the book, the frame `Pings`), and probes in other manners.
+pub const PROTOCOL_MAX: u32 = 3;
 /// Oldest one that it still speaks: the current version and the two before it.
 pub const PROTOCOL_MIN: u32 = 1;
 
@@ -44,7 +45,7 @@ mod tests {
     #[test]
     fn without_a_common_version_both_ranges_are_named() {
         let text = negotiate(7, 9).unwrap_err().to_string();
-        assert!(text.contains("agent speaks 7 to 9") && text.contains("coordinator 1 to 2"), "{text}");
+        assert!(text.contains("agent speaks 7 to 9") && text.contains("coordinator 1 to 3"), "{text}");
         assert!(negotiate(0, 0).is_err());
     }
 }

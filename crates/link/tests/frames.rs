@@ -2,12 +2,14 @@
 
 use rdmascope_link::{
     EVIDENCE_BYTES_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief, FrameError,
-    Hello, NodeEvent, PauseFlags, ProbeResult, RelayPayload, ToAgent, ToCoordinator,
+    Hello, NodeEvent, PauseFlags, PingReport, ProbeResult, RelayPayload, ToAgent, ToCoordinator,
 };
 use rdmascope_model::{
-    BandwidthSpec, BandwidthStats, Cause, CounterDelta, EndpointInfo, EndpointName, Exclusion, Fabric,
-    Failure, Gid, LatencySpec, LatencyStats, LeaseId, Metric, Outcome, ProbePlan, ProbeSpec, Role, Side,
-    Status, Step, Urgency, Wall,
+    BandwidthSpec, BandwidthStats, Carrier, Cause, Congestion, CounterDelta, DatagramAddress, Delays,
+    EchoSpec, EchoStats, Effects, EndpointInfo, EndpointName, Exclusion, Fabric, Failure, Gid, Heard,
+    LabelBy, LabelResult, LatencySpec, LatencyStats, LeaseId, Manner, Marks, Memory, Metric, Operation,
+    Outcome, Peer, PerPriority, PingCounts, PingSpec, PingStats, ProbePlan, ProbeSpec, Role, Side,
+    StampClock, Status, Step, Urgency, Wall,
 };
 use std::time::Duration;
 
@@ -34,9 +36,10 @@ fn result(outcome: Outcome) -> ProbeResult {
         local: name("a/mlx5_0/1"),
         peer: name("b/mlx5_0/2"),
         role: Role::Target,
-        metric: Metric::Bandwidth,
+        metric: Some(Metric::Bandwidth),
         measured_at: Wall(1_796_000_000_123),
         outcome,
+        effects: None,
     }
 }
 
@@ -49,10 +52,81 @@ fn plan(spec: ProbeSpec) -> ToAgent {
             local: name("a/mlx5_0/1"),
             peer: name("b/mlx5_0/1"),
             spec,
+            manner: Manner::default(),
             urgency: Urgency::Drained,
             expires_in: Duration::from_millis(5_000),
         },
         setup_within: Duration::from_millis(3_000),
+    }
+}
+
+/// Nothing in it is what a plan has by default.
+fn unusual_plan() -> ToAgent {
+    let spec = EchoSpec { count: 10, payload_bytes: 8_972, interval: Duration::from_millis(10) };
+    let ToAgent::Lease { epoch, plan, setup_within } = plan(ProbeSpec::Echo(spec)) else {
+        panic!("no lease")
+    };
+    let manner = Manner {
+        operation: Operation::Read,
+        queue_pairs: 4,
+        both_ways: true,
+        marks: Marks { traffic_class: 104, service_level: 3, flow_label: 0x000F_FFFF },
+        carrier: Carrier::Tcp,
+        source_memory: Memory::Gpu(0),
+        target_memory: Memory::Gpu(7),
+    };
+    ToAgent::Lease { epoch, plan: ProbePlan { manner, ..plan }, setup_within }
+}
+
+fn address() -> DatagramAddress {
+    DatagramAddress {
+        gid: Gid([7; 16]),
+        lid: 3,
+        queue_pair: 0x00FF_FFFF,
+        queue_key: 0x1111_1111,
+        mtu_bytes: 4_096,
+    }
+}
+
+fn pings() -> PingStats {
+    let delays = Delays { count: 400, min_ns: 1, p50_ns: 2, p99_ns: Some(3), max_ns: 4 };
+    PingStats {
+        batch: 77,
+        clock: StampClock::Hardware,
+        small: PingCounts {
+            payload_bytes: 64,
+            sent: 20,
+            answered: 11,
+            lost_forward: Some(4),
+            lost_backward: Some(3),
+            late: 2,
+            duplicate: 1,
+            reordered: 5,
+        },
+        large: PingCounts { payload_bytes: 4_096, sent: 10, ..PingCounts::default() },
+        network: Some(delays),
+        network_large: None,
+        responder: Some(Delays { p99_ns: None, ..delays }),
+        prober: Some(delays),
+        host_delayed: 6,
+        invalid_stamps: 7,
+        stale: 8,
+        labels: vec![LabelResult { flow_label: 9, sent: 10, answered: 1, p50_ns: Some(11) }],
+    }
+}
+
+fn effects() -> Effects {
+    Effects {
+        retransmits: Some(1),
+        congestion_notifications_sent: Some(2),
+        congestion_notifications_handled: Some(3),
+        congestion_marked: Some(4),
+        discards: Some(5),
+        pause_received: Some(PerPriority([1, 2, 3, 4, 5, 6, 7, 8])),
+        pause_sent: None,
+        packets_sent: Some(PerPriority([8; 8])),
+        packets_received: None,
+        processor_ns: Some(6),
     }
 }
 
@@ -70,20 +144,6 @@ fn event(kind: EventKind) -> NodeEvent {
 }
 
 fn agent_frames() -> Vec<ToCoordinator> {
-    let failure = Failure {
-        cause: Cause::RetryExceeded,
-        step: Step::FirstByte,
-        side: Side::Source,
-        evidence: "status 12, vendor 0x81".to_owned(),
-    };
-    let bandwidth = BandwidthStats {
-        bytes: 6_553_600,
-        duration_ns: 1_000,
-        average_bps: 52,
-        worst_window_bps: Some(40),
-        completions: 100,
-    };
-    let delta = CounterDelta { retransmits: Some(11) };
     let endpoint = EndpointInfo {
         name: name("a/mlx5_0/1"),
         fabric: Fabric::InfiniBand,
@@ -92,6 +152,9 @@ fn agent_frames() -> Vec<ToCoordinator> {
         netdev_mtu: Some(9_000),
         active_mtu: None,
         rate_bps: Some(400_000_000_000),
+        datagrams: Some(address()),
+        connections_labelled_by: LabelBy::FlowLabel,
+        datagrams_labelled_by: LabelBy::QueuePair,
         unusable: Some(Cause::PortDown),
         unusable_detail: "state 1: DOWN".to_owned(),
     };
@@ -127,12 +190,58 @@ fn agent_frames() -> Vec<ToCoordinator> {
         ToCoordinator::Events(EventKind::ALL.iter().map(|kind| event(*kind)).collect()),
         ToCoordinator::Relay { lease: LeaseId(3), payload: RelayPayload::Offer(vec![0, 1, 2]) },
         ToCoordinator::Relay { lease: LeaseId(3), payload: RelayPayload::Ready },
+    ]
+}
+
+/// How probes ended, in every way.
+fn results() -> Vec<ToCoordinator> {
+    let failure = Failure {
+        cause: Cause::RetryExceeded,
+        step: Step::FirstByte,
+        side: Side::Source,
+        evidence: "status 12, vendor 0x81".to_owned(),
+    };
+    let bandwidth = BandwidthStats {
+        bytes: 6_553_600,
+        duration_ns: 1_000,
+        average_bps: 52,
+        worst_window_bps: Some(40),
+        completions: 100,
+    };
+    let delta = CounterDelta { retransmits: Some(11) };
+    vec![
         ToCoordinator::Results(vec![
             result(Outcome::Latency(latency(), delta)),
             result(Outcome::Bandwidth(bandwidth, CounterDelta { retransmits: None })),
             result(Outcome::Failed(failure)),
-            ProbeResult { lease: None, ..result(Outcome::Excluded(Exclusion::Busy)) },
+            ProbeResult { lease: None, metric: None, ..result(Outcome::Excluded(Exclusion::Busy)) },
+            ProbeResult { effects: Some(Box::new(effects())), ..result(Outcome::Served) },
+            result(Outcome::Pings(Box::new(pings()))),
+            result(Outcome::Echo(EchoStats {
+                payload_bytes: 8_972,
+                sent: 10,
+                heard: Some(9),
+                answered: 8,
+                round_trip: Some(Delays { count: 8, min_ns: 1, p50_ns: 2, p99_ns: None, max_ns: 3 }),
+            })),
+            result(Outcome::Aborted(Some(bandwidth), delta, Congestion::Pauses)),
+            result(Outcome::Aborted(None, delta, Congestion::Retransmits)),
         ]),
+        ToCoordinator::Pings {
+            reports: vec![PingReport {
+                local: name("a/mlx5_0/1"),
+                peer: name("b/mlx5_0/1"),
+                measured_at: Wall(1_796_000_000_004),
+                stats: pings(),
+            }],
+            heard: vec![Heard {
+                local: name("a/mlx5_0/1"),
+                peer: name("b/mlx5_0/1"),
+                batch: 78,
+                small: 9,
+                large: 8,
+            }],
+        },
     ]
 }
 
@@ -141,8 +250,24 @@ fn coordinator_frames() -> Vec<ToAgent> {
         ToAgent::Welcome { protocol: 1, epoch: 1_796_000_000_123, heartbeat: Duration::from_secs(5) },
         ToAgent::Refused { message: "no".to_owned() },
         ToAgent::HeartbeatReply,
-        ToAgent::Book { generation: 4, total: 900, peers: vec![name("b/mlx5_0/1")] },
-        ToAgent::Grant { epoch: 9, generation: 4, expires_in: Duration::from_secs(60), pings_per_second: 10 },
+        ToAgent::Book {
+            generation: 4,
+            base: 3,
+            total: 900,
+            peers: vec![
+                Peer { name: name("b/mlx5_0/1"), address: Some(address()) },
+                Peer { name: name("c/siw0/1"), address: None },
+            ],
+            removed: vec![name("d/mlx5_0/1")],
+        },
+        ToAgent::Grant {
+            epoch: 9,
+            generation: 4,
+            expires_in: Duration::from_secs(60),
+            pings_per_second: 10,
+            pings_per_batch: 30,
+            labels: 16,
+        },
         plan(ProbeSpec::Latency(LatencySpec { samples: 1_000, warmup: 100, message_bytes: 8 })),
         plan(ProbeSpec::Bandwidth(BandwidthSpec {
             message_bytes: 65_536,
@@ -152,6 +277,8 @@ fn coordinator_frames() -> Vec<ToAgent> {
             completions_min: 100,
             bytes_max: 1 << 30,
         })),
+        plan(ProbeSpec::Pings(PingSpec { count: 40, labels: 16, interval: Duration::from_micros(500) })),
+        unusual_plan(),
         ToAgent::Relay { lease: LeaseId(3), payload: RelayPayload::Ready },
         ToAgent::LeaseEnd { lease: LeaseId(3) },
         ToAgent::Pause(PauseFlags { all: true, bandwidth: false }),
@@ -161,7 +288,7 @@ fn coordinator_frames() -> Vec<ToAgent> {
 
 #[test]
 fn every_frame_reads_back_as_it_was_written() {
-    for frame in agent_frames() {
+    for frame in agent_frames().into_iter().chain(results()) {
         assert_eq!(ToCoordinator::decode(&frame.encode()).unwrap(), frame);
     }
     for frame in coordinator_frames() {
@@ -171,7 +298,7 @@ fn every_frame_reads_back_as_it_was_written() {
 
 #[test]
 fn foreign_bytes_are_refused_and_never_panic() {
-    let agent = agent_frames().into_iter().map(|f| f.encode());
+    let agent = agent_frames().into_iter().chain(results()).map(|f| f.encode());
     let coordinator = coordinator_frames().into_iter().map(|f| f.encode());
     for good in agent.chain(coordinator) {
         for cut in 0..good.len() {

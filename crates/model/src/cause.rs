@@ -1,79 +1,7 @@
 //! Why a probe failed or was not run: one row per cause with its text and next step.
 
+use crate::{Side, Step};
 use std::fmt;
-
-/// Which step of a probe was being done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
-    /// The lease was checked against limits, pause and the endpoint's state.
-    Admit,
-    /// The device was opened and memory registered.
-    Open,
-    /// The queue pair was made and moved to INIT.
-    Init,
-    /// The two sides exchanged addresses through the coordinator.
-    Exchange,
-    /// The queue pair was moved to RTR: the peer's address is resolved here.
-    Rtr,
-    /// The queue pair was moved to RTS.
-    Rts,
-    /// The first message travelled.
-    FirstByte,
-    /// The measured part ran.
-    Measure,
-}
-
-impl Step {
-    /// All of them, in order.
-    pub const ALL: [Self; 8] = [
-        Self::Admit,
-        Self::Open,
-        Self::Init,
-        Self::Exchange,
-        Self::Rtr,
-        Self::Rts,
-        Self::FirstByte,
-        Self::Measure,
-    ];
-
-    /// The word used on the API and by `rdmascope probe`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Admit => "admit",
-            Self::Open => "open",
-            Self::Init => "init",
-            Self::Exchange => "exchange",
-            Self::Rtr => "rtr",
-            Self::Rts => "rts",
-            Self::FirstByte => "first-byte",
-            Self::Measure => "measure",
-        }
-    }
-}
-
-/// Who saw it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The agent of the source endpoint.
-    Source,
-    /// The agent of the target endpoint.
-    Target,
-    /// The coordinator, when an agent said nothing.
-    Coordinator,
-}
-
-impl Side {
-    /// The word used on the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Source => "source",
-            Self::Target => "target",
-            Self::Coordinator => "coordinator",
-        }
-    }
-}
 
 /// Why a probe failed. The numbers travel between versions and never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,6 +58,20 @@ pub enum Cause {
     LeaseRejected = 25,
     /// rdmascope itself failed.
     Internal = 26,
+    /// The message is longer than the own network device or port lets through.
+    MessageTooLong = 27,
+    /// Small packets arrive and large ones do not, although both ends' MTU allow them.
+    PathMtu = 28,
+    /// The device, driver or build cannot do what was asked for.
+    NotAvailable = 29,
+    /// The peer's queue pair is not the one that the address named: its agent or its port started anew.
+    StaleAddress = 30,
+    /// The path worked, and then packets were sent again and again without an acknowledgement.
+    PathLost = 31,
+    /// The peer's connection manager refused the connection.
+    ConnectionRejected = 32,
+    /// The agent had no processor time for the probe.
+    HostStarved = 33,
 }
 
 /// One cause, told to people and programs.
@@ -292,6 +234,48 @@ const ROWS: &[Row] = &[
         "internal",
         "rdmascope itself failed.",
         "Report it with the agent's log of this minute.",
+    ),
+    Row(
+        Cause::MessageTooLong,
+        "message-too-long",
+        "The message is longer than the own network device or port lets through.",
+        "Set the MTU of the network device to 9000 on this node: `ip link show dev NETDEV`; the RDMA MTU follows it.",
+    ),
+    Row(
+        Cause::PathMtu,
+        "path-mtu",
+        "Small packets arrive and large ones do not, although both ends' MTU allow them.",
+        "Compare the MTU of every switch port between the two nodes (9216 is usual); one of them drops large packets.",
+    ),
+    Row(
+        Cause::NotAvailable,
+        "not-available",
+        "The device, driver or build cannot do what was asked for.",
+        "Nothing is wrong with the pair: see the evidence for what is missing, and probe without it.",
+    ),
+    Row(
+        Cause::StaleAddress,
+        "stale-address",
+        "The peer's queue pair is not the one that the address named: its agent or its port started anew.",
+        "Nothing to do: the new address is handed out within seconds. If it goes on, look why the peer's agent restarts.",
+    ),
+    Row(
+        Cause::PathLost,
+        "path-lost",
+        "The path worked, and then packets were sent again and again without an acknowledgement.",
+        "Look for a flap or a dying cable at this time: link events and error counters of both ports; if they are clean, whether the peer's process or host went away.",
+    ),
+    Row(
+        Cause::ConnectionRejected,
+        "connection-rejected",
+        "The peer's connection manager refused the connection.",
+        "See whether the peer's agent still held the lease; compare rdma_cm modules and device types of the two nodes.",
+    ),
+    Row(
+        Cause::HostStarved,
+        "host-starved",
+        "The agent had no processor time for the probe.",
+        "Look at the node's load and the agent's cgroup limits: `top`, `cat /proc/pressure/cpu`; the network is not to blame.",
     ),
 ];
 

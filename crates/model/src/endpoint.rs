@@ -1,6 +1,6 @@
 //! One RDMA port that can be probed, and its name.
 
-use crate::{Cause, Gid};
+use crate::{Cause, DatagramAddress, Gid, LabelBy};
 use std::fmt;
 use std::str::FromStr;
 
@@ -64,6 +64,8 @@ pub enum Fabric {
     Roce,
     /// InfiniBand.
     InfiniBand,
+    /// RDMA over TCP, iWARP: connected through rdma_cm, no datagrams.
+    Iwarp,
     /// Plain TCP: no RDMA is measured.
     Tcp,
     /// The simulated fabric of tests and `rdmascope simulate`.
@@ -71,12 +73,16 @@ pub enum Fabric {
 }
 
 impl Fabric {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Roce, Self::InfiniBand, Self::Iwarp, Self::Tcp, Self::Simulated];
+
     /// The word used on the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Roce => "roce",
             Self::InfiniBand => "infiniband",
+            Self::Iwarp => "iwarp",
             Self::Tcp => "tcp",
             Self::Simulated => "simulated",
         }
@@ -100,6 +106,12 @@ pub struct EndpointInfo {
     pub active_mtu: Option<u32>,
     /// Signalling rate, bits per second.
     pub rate_bps: Option<u64>,
+    /// Where its datagrams go; `None` when it takes none, or is not open yet.
+    pub datagrams: Option<DatagramAddress>,
+    /// What moves its connections onto another path.
+    pub connections_labelled_by: LabelBy,
+    /// What moves its datagrams onto another path.
+    pub datagrams_labelled_by: LabelBy,
     /// Why it cannot be probed now; `None` when it can.
     pub unusable: Option<Cause>,
     /// In words, what makes it unusable (state read, address looked for).
@@ -118,6 +130,9 @@ impl EndpointInfo {
             netdev_mtu: None,
             active_mtu: None,
             rate_bps: None,
+            datagrams: None,
+            connections_labelled_by: LabelBy::Unknown,
+            datagrams_labelled_by: LabelBy::Unknown,
             unusable: None,
             unusable_detail: String::new(),
         }

@@ -1,6 +1,6 @@
 //! What one probe of one pair is asked to do, as the coordinator sends it and both sides obey it.
 
-use crate::{EndpointName, Metric, Side};
+use crate::{EndpointName, Manner, Metric, Side};
 use std::fmt;
 use std::time::Duration;
 
@@ -62,6 +62,28 @@ pub struct BandwidthSpec {
     pub bytes_max: u64,
 }
 
+/// UD pings of one pair, small and of the full path MTU, as the mesh sends them but at once and with all path labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PingSpec {
+    /// Pings of each size with each label.
+    pub count: u32,
+    /// Path labels, from the source's first one on; 1 where labels are not wanted.
+    pub labels: u32,
+    /// Between two pings.
+    pub interval: Duration,
+}
+
+/// Don't-fragment UDP datagrams over the network device underneath, sent back by the peer's agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EchoSpec {
+    /// Datagrams.
+    pub count: u32,
+    /// UDP payload of each, bytes: 8,972 fill an MTU of 9000 (20 bytes of IPv4 and 8 of UDP header).
+    pub payload_bytes: u32,
+    /// Between two datagrams.
+    pub interval: Duration,
+}
+
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeSpec {
@@ -69,15 +91,60 @@ pub enum ProbeSpec {
     Latency(LatencySpec),
     /// Bandwidth.
     Bandwidth(BandwidthSpec),
+    /// Datagrams: loss in each direction, path MTU, delay of network and hosts.
+    Pings(PingSpec),
+    /// Don't-fragment datagrams over the network device.
+    Echo(EchoSpec),
+}
+
+/// What a probe does to the machines that it runs on; decides what may run beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Load {
+    /// Keeps a processor busy and must not be disturbed.
+    Spins,
+    /// Fills the port.
+    Streams,
+    /// Hardly anything.
+    Light,
+}
+
+impl ProbePlan {
+    /// The matrix that its result goes to; `None` for what only a report shows.
+    #[must_use]
+    pub fn cell(&self) -> Option<Metric> {
+        if self.manner == Manner::default() { self.spec.cell() } else { None }
+    }
 }
 
 impl ProbeSpec {
-    /// The matrix that the result goes to.
+    /// The matrix that the result goes to, when it is measured in the ordinary manner; `None` for what only a report shows.
     #[must_use]
-    pub fn metric(&self) -> Metric {
+    pub fn cell(&self) -> Option<Metric> {
         match self {
-            Self::Latency(_) => Metric::Latency,
-            Self::Bandwidth(_) => Metric::Bandwidth,
+            Self::Latency(_) => Some(Metric::Latency),
+            Self::Bandwidth(_) => Some(Metric::Bandwidth),
+            Self::Pings(_) | Self::Echo(_) => None,
+        }
+    }
+
+    /// What it does to the machines.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        match self {
+            Self::Latency(_) => Load::Spins,
+            Self::Bandwidth(_) => Load::Streams,
+            Self::Pings(_) | Self::Echo(_) => Load::Light,
+        }
+    }
+
+    /// The word for it in steps, reports and labels.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Latency(_) => "latency",
+            Self::Bandwidth(_) => "bandwidth",
+            Self::Pings(_) => "ping",
+            Self::Echo(_) => "echo",
         }
     }
 
@@ -89,6 +156,8 @@ impl ProbeSpec {
             Self::Latency(spec) => 2 * u64::from(spec.message_bytes),
             // Every outstanding write may land on the same bytes: nobody reads them.
             Self::Bandwidth(spec) => u64::from(spec.message_bytes),
+            // The mesh and the network device have buffers of their own.
+            Self::Pings(_) | Self::Echo(_) => 0,
         }
     }
 }
@@ -117,6 +186,8 @@ pub struct ProbePlan {
     pub peer: EndpointName,
     /// What to measure.
     pub spec: ProbeSpec,
+    /// By which means.
+    pub manner: Manner,
     /// On whose behalf.
     pub urgency: Urgency,
     /// Everything must be over, and closed, so long after the lease came in.

@@ -1,6 +1,7 @@
 //! What a probe found: numbers, or a failure with its cause, or a reason why it was not run.
 
-use crate::{Exclusion, Failure};
+use crate::{EchoStats, Exclusion, Failure, PingStats};
+use std::fmt;
 
 /// Half round trips of one side, nanoseconds. A quantile that the count cannot support is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,62 @@ pub struct CounterDelta {
     pub retransmits: Option<u64>,
 }
 
+/// One number for each of the eight priorities of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerPriority(pub [u64; 8]);
+
+/// What a probe moved at one end, from before the first byte until after the last: the port's own counters, and processor time.
+/// `None`: the driver does not count it, or it could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Packets or requests that were sent again or came out of order.
+    pub retransmits: Option<u64>,
+    /// Congestion notifications that this end sent (it received packets with a congestion mark).
+    pub congestion_notifications_sent: Option<u64>,
+    /// Congestion notifications that this end obeyed as a sender.
+    pub congestion_notifications_handled: Option<u64>,
+    /// Packets received with a congestion mark (ECN).
+    pub congestion_marked: Option<u64>,
+    /// Packets that the port threw away for want of buffers.
+    pub discards: Option<u64>,
+    /// PFC pause frames received, by priority.
+    pub pause_received: Option<PerPriority>,
+    /// PFC pause frames sent, by priority.
+    pub pause_sent: Option<PerPriority>,
+    /// Packets sent, by priority: proof of the class that they went out in.
+    pub packets_sent: Option<PerPriority>,
+    /// Packets received, by priority.
+    pub packets_received: Option<PerPriority>,
+    /// Processor time of the thread that measured, nanoseconds.
+    pub processor_ns: Option<u64>,
+}
+
+/// Why a stream was given up although nothing failed: it would have hurt somebody's job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Congestion {
+    /// The port was paused for too large a share of the time.
+    Pauses = 1,
+    /// Too many packets were sent again.
+    Retransmits = 2,
+    /// Somebody else began to use the port.
+    Traffic = 3,
+}
+
+impl Congestion {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Pauses, Self::Retransmits, Self::Traffic];
+}
+
+impl fmt::Display for Congestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pauses => "the port received pause frames for too large a share of the time",
+            Self::Retransmits => "too many packets had to be sent again",
+            Self::Traffic => "somebody else began to use the port",
+        })
+    }
+}
+
 /// How one side's probe ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -52,6 +109,14 @@ pub enum Outcome {
     Latency(LatencyStats, CounterDelta),
     /// Bandwidth figures.
     Bandwidth(BandwidthStats, CounterDelta),
+    /// What datagrams found.
+    Pings(Box<PingStats>),
+    /// What don't-fragment datagrams over the network device found.
+    Echo(EchoStats),
+    /// The target of a stream was there until its end; the source tells what was measured.
+    Served,
+    /// A stream that was given up so as not to hurt a job: what it had seen until then (absent when that is nothing), and why.
+    Aborted(Option<BandwidthStats>, CounterDelta, Congestion),
     /// It failed.
     Failed(Failure),
     /// It was not run, for a reason that says nothing about the pair.

@@ -20,8 +20,20 @@ pub const BANDWIDTH_DURATION_MAX: Duration = Duration::from_secs(5);
 pub const LEASE_MAX: Duration = Duration::from_secs(30);
 /// Pings per second and endpoint of a mesh grant; a grant that asks for more is obeyed at this rate.
 pub const MESH_PINGS_PER_SECOND_MAX: u32 = 100;
-/// Leases that one endpoint holds at the same time: one runs, one is being closed, one is being set up, one spare.
-pub const LEASES_PER_ENDPOINT_MAX: usize = 4;
+/// Leases that one endpoint holds at the same time: the target of an incast serves eight, others are being set up or closed.
+pub const LEASES_PER_ENDPOINT_MAX: usize = 12;
+/// Queue pairs of one stream: eight fill every port that there is; each costs the device a context.
+pub const QUEUE_PAIRS_MAX: u32 = 16;
+/// Pings of one lease, all sizes and labels.
+pub const LEASE_PINGS_MAX: u32 = 20_000;
+/// Between two pings or echoes of one lease: 5,000 a second of 4 KiB are 0.16 Gbit/s.
+pub const PING_INTERVAL_MIN: Duration = Duration::from_micros(200);
+/// Path labels of one lease: 255 hit 32 equal paths with probability 0.99.
+pub const LABELS_MAX: u32 = 256;
+/// Echoes of one lease.
+pub const ECHOES_MAX: u32 = 1_000;
+/// Payload of an echo: the largest UDP datagram.
+pub const ECHO_BYTES_MAX: u32 = 65_507;
 
 /// A plan asks for more than is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +57,7 @@ impl std::error::Error for LimitExceeded {}
 /// The first limit that it exceeds.
 pub fn admit(plan: &ProbePlan) -> Result<(), LimitExceeded> {
     within("lease seconds", plan.expires_in, Duration::from_millis(1), LEASE_MAX)?;
+    within("queue pairs", plan.manner.queue_pairs, 1, QUEUE_PAIRS_MAX)?;
     match plan.spec {
         ProbeSpec::Latency(spec) => {
             within("latency samples", spec.samples, 1, LATENCY_SAMPLES_MAX)?;
@@ -59,6 +72,16 @@ pub fn admit(plan: &ProbePlan) -> Result<(), LimitExceeded> {
             within("bandwidth messages", messages, 1, BANDWIDTH_MESSAGES_MAX)?;
             within("bandwidth warm-up", spec.warmup, Duration::ZERO, BANDWIDTH_DURATION_MAX)?;
             within("bandwidth seconds", spec.duration, Duration::from_millis(1), BANDWIDTH_DURATION_MAX)
+        }
+        ProbeSpec::Pings(spec) => {
+            within("path labels", spec.labels, 1, LABELS_MAX)?;
+            within("ping interval", spec.interval, PING_INTERVAL_MIN, LEASE_MAX)?;
+            within("pings", spec.count.saturating_mul(2 * spec.labels), 1, LEASE_PINGS_MAX)
+        }
+        ProbeSpec::Echo(spec) => {
+            within("echoes", spec.count, 1, ECHOES_MAX)?;
+            within("echo interval", spec.interval, PING_INTERVAL_MIN, LEASE_MAX)?;
+            within("echo bytes", spec.payload_bytes, 32, ECHO_BYTES_MAX)
         }
     }
 }
@@ -78,7 +101,7 @@ fn within<T: PartialOrd + fmt::Debug>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdmascope_model::{BandwidthSpec, LatencySpec, LeaseId, Role, Urgency};
+    use rdmascope_model::{BandwidthSpec, EchoSpec, LatencySpec, LeaseId, Manner, PingSpec, Role, Urgency};
 
     fn plan(spec: ProbeSpec) -> ProbePlan {
         ProbePlan {
@@ -87,6 +110,7 @@ mod tests {
             local: "a/d/1".parse().unwrap(),
             peer: "b/d/1".parse().unwrap(),
             spec,
+            manner: Manner::default(),
             urgency: Urgency::Operator,
             expires_in: Duration::from_secs(5),
         }
@@ -109,6 +133,8 @@ mod tests {
             completions_min: 100,
             bytes_max: 1 << 30,
         };
+        let pings = PingSpec { count: 100, labels: 1, interval: Duration::from_millis(1) };
+        let echo = EchoSpec { count: 10, payload_bytes: 8_972, interval: Duration::from_millis(10) };
         let refused = [
             ProbeSpec::Latency(LatencySpec { samples: 10_001, ..latency }),
             ProbeSpec::Latency(LatencySpec { samples: 0, ..latency }),
@@ -120,7 +146,19 @@ mod tests {
             ProbeSpec::Bandwidth(BandwidthSpec { bytes_max: u64::MAX, ..bandwidth }),
             ProbeSpec::Bandwidth(BandwidthSpec { duration: Duration::from_secs(6), ..bandwidth }),
             ProbeSpec::Bandwidth(BandwidthSpec { warmup: Duration::from_secs(6), ..bandwidth }),
+            ProbeSpec::Pings(PingSpec { labels: 257, ..pings }),
+            ProbeSpec::Pings(PingSpec { count: 10_001, ..pings }),
+            ProbeSpec::Pings(PingSpec { interval: Duration::from_micros(199), ..pings }),
+            ProbeSpec::Echo(EchoSpec { count: 1_001, ..echo }),
+            ProbeSpec::Echo(EchoSpec { payload_bytes: 65_508, ..echo }),
+            ProbeSpec::Echo(EchoSpec { interval: Duration::ZERO, ..echo }),
         ];
+        for spec in [ProbeSpec::Pings(pings), ProbeSpec::Echo(echo)] {
+            assert_eq!(admit(&plan(spec)), Ok(()), "{spec:?}");
+        }
+        let crowd = Manner { queue_pairs: 17, ..Manner::default() };
+        let crowded = ProbePlan { manner: crowd, ..plan(ProbeSpec::Bandwidth(bandwidth)) };
+        assert!(admit(&crowded).is_err(), "17 queue pairs");
         for spec in refused {
             assert!(admit(&plan(spec)).is_err(), "{spec:?} was admitted");
         }

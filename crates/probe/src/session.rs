@@ -5,7 +5,7 @@
 //! message finds it waiting. Nothing is closed before the coordinator ends the lease or it expires: a queue pair that is
 //! destroyed early cannot acknowledge the peer's last message.
 
-use rdmascope_model::{Cause, Failure, Metric, Outcome, ProbePlan, Role, Step};
+use rdmascope_model::{Cause, Effects, Failure, Load, Outcome, ProbePlan, Role, Step};
 
 /// What a transport tells about a probe that it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum TransportEvent {
     },
     /// Connected to the peer's offer: what the peer sends from here on is received.
     Connected,
+    /// What the probe moved at this end; told right before the end, where it was looked at.
+    Effects(Box<Effects>),
     /// The measured part is over, or any step failed; nothing else follows.
     Finished(Outcome),
 }
@@ -63,6 +65,7 @@ pub struct Session {
     peer_ready: bool,
     started: bool,
     reported: bool,
+    effects: Option<Box<Effects>>,
 }
 
 impl Session {
@@ -78,6 +81,7 @@ impl Session {
             peer_ready: false,
             started: false,
             reported: false,
+            effects: None,
         }
     }
 
@@ -91,6 +95,11 @@ impl Session {
     #[must_use]
     pub fn started(&self) -> bool {
         self.started
+    }
+
+    /// What the transport told of its effects, once.
+    pub fn take_effects(&mut self) -> Option<Box<Effects>> {
+        self.effects.take()
     }
 
     /// Its end was reported.
@@ -117,6 +126,7 @@ impl Session {
                 }
                 outputs.push(Output::SendReady);
             }
+            Input::Transport(TransportEvent::Effects(effects)) => self.effects = Some(effects),
             Input::Transport(TransportEvent::Finished(outcome)) => self.report(outcome, &mut outputs),
             Input::PeerOffer(offer) => self.peer_offer = Some(offer),
             Input::PeerReady => self.peer_ready = true,
@@ -158,7 +168,7 @@ impl Session {
         if self.started && !lease {
             return;
         }
-        let passive = self.plan.role == Role::Target && self.plan.spec.metric() == Metric::Bandwidth;
+        let passive = self.plan.role == Role::Target && self.plan.spec.load() == Load::Streams;
         if self.started && passive {
             return; // It only answers; the source tells how it went.
         }
@@ -181,7 +191,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdmascope_model::{BandwidthSpec, LatencySpec, LeaseId, ProbeSpec, Side, Urgency};
+    use rdmascope_model::{BandwidthSpec, LatencySpec, LeaseId, Manner, Metric, ProbeSpec, Side, Urgency};
     use std::time::Duration;
 
     fn session(role: Role, metric: Metric) -> Session {
@@ -202,6 +212,7 @@ mod tests {
             local: "a/d/1".parse().unwrap(),
             peer: "b/d/1".parse().unwrap(),
             spec,
+            manner: Manner::default(),
             urgency: Urgency::Operator,
             expires_in: Duration::from_secs(5),
         })

@@ -3,7 +3,7 @@
 use crate::fabric::{Fabric, OwnerId};
 use crate::figures::{Figures, later};
 use rdmascope_model::{
-    Cause, EndpointName, Failure, LeaseId, Metric, Mono, Outcome, ProbePlan, ProbeSpec, Role, Step,
+    Cause, EndpointName, Failure, LeaseId, Load, Mono, Outcome, ProbePlan, ProbeSpec, Role, Step,
 };
 use rdmascope_probe::TransportEvent;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -56,7 +56,7 @@ struct Probe {
 impl Probe {
     /// The side that only receives, and has nothing to tell.
     fn is_passive(&self) -> bool {
-        self.plan.role == Role::Target && self.plan.spec.metric() == Metric::Bandwidth
+        self.plan.role == Role::Target && self.plan.spec.load() == Load::Streams
     }
 
     fn failed(&self, cause: Cause, step: Step, evidence: &str) -> TransportEvent {
@@ -246,6 +246,8 @@ impl Fabric {
         let figures = match &plan.spec {
             ProbeSpec::Latency(spec) => self.ping_pong(spec, &plan.local, &plan.peer),
             ProbeSpec::Bandwidth(spec) => self.stream(spec, &plan.local, &plan.peer),
+            // Datagrams are the mesh's.
+            ProbeSpec::Pings(_) | ProbeSpec::Echo(_) => None,
         };
         let Some(Figures { takes_ns, source: found, target: found_there }) = figures else { return };
         let ends = later(now, takes_ns);
@@ -295,7 +297,7 @@ impl Fabric {
             let open = self.path_is_open(&probe.plan.local, &probe.plan.peer);
             let source = probe.plan.role == Role::Source;
             // The adapter answers a stream by itself; a ping-pong needs both processes.
-            let needs_both = probe.plan.spec.metric() == Metric::Latency;
+            let needs_both = probe.plan.spec.load() == Load::Spins;
             let asleep =
                 |p: &Probe| self.stopped.contains(&p.owner) && (needs_both || p.plan.role == Role::Source);
             match partner {

@@ -199,6 +199,9 @@ impl TcpProbe {
             (ProbeSpec::Bandwidth(spec), Role::Target) => {
                 State::Receiving(Receiver::new(stream, spec.message_bytes).map_err(set)?)
             }
+            (ProbeSpec::Pings(_) | ProbeSpec::Echo(_), _) => {
+                return Err(Trouble::new(Cause::NotAvailable, Step::Init, "no such probe over TCP"));
+            }
         })
     }
 }

@@ -5,6 +5,7 @@
 //! 50 ms; a device that is being removed is let go within a second (`keeper`), because its removal waits
 //! for that.
 
+mod address;
 mod device;
 mod keeper;
 mod offer;
@@ -15,15 +16,15 @@ mod trouble;
 
 use crate::worker::{Probe, Progress, Watch, Workers};
 use crate::{RetransmitReader, Waker};
+use address::{Own, own_address};
 use device::Endpoint;
 use keeper::Registry;
 use offer::Offer;
 use ping_pong::PingPong;
-use rdmascope_model::{Cause, EndpointInfo, Fabric, Failure, Outcome, ProbePlan, ProbeSpec, Role, Step};
+use rdmascope_model::{Cause, EndpointInfo, Failure, Outcome, ProbePlan, ProbeSpec, Role, Step};
 use rdmascope_sys::{
-    Access, AddressVector, CompletionChannel, CompletionQueue, Context, GlobalRoute, InitAttributes,
-    MemoryRegion, Mtu, PortState, QueuePair, QueuePairKind, QueuePairOptions, ReadyToReceiveAttributes,
-    ReadyToSendAttributes, RemoteBuffer,
+    Access, CompletionChannel, CompletionQueue, Context, InitAttributes, MemoryRegion, QueuePair,
+    QueuePairKind, QueuePairOptions, ReadyToReceiveAttributes, ReadyToSendAttributes,
 };
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,8 +47,6 @@ const RETRIES: u8 = 6;
 const RECEIVER_NOT_READY_RETRIES: u8 = 6;
 /// 0.64 ms, as perftest.
 const RECEIVER_NOT_READY_TIMER: u8 = 12;
-/// As perftest: enough for every router there is.
-const HOP_LIMIT: u8 = 64;
 /// Longest message that the processor copies into the request, as perftest's default for write latency.
 const INLINE_MAX: u32 = 220;
 
@@ -90,17 +89,6 @@ struct Parts {
     channel: CompletionChannel,
     region: MemoryRegion,
     context: Context,
-}
-
-/// What this side is to the peer.
-struct Own {
-    name: String,
-    fabric: Fabric,
-    gid: [u8; 16],
-    lid: u16,
-    port: u8,
-    mtu: Mtu,
-    sequence: u32,
 }
 
 /// Where the port's retransmissions are read.
@@ -202,12 +190,14 @@ impl VerbsProbe {
             ProbeSpec::Latency(spec) if spec.message_bytes <= INLINE_MAX => (2, INLINE_MAX),
             ProbeSpec::Latency(_) => (2, 0),
             ProbeSpec::Bandwidth(spec) => (spec.depth, 0),
+            ProbeSpec::Pings(_) | ProbeSpec::Echo(_) => return Err(no_connection_probe()),
         };
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
         let memory = match plan.spec {
             // The last byte of a message must not overtake the others.
             ProbeSpec::Latency(_) => access,
             ProbeSpec::Bandwidth(_) => access | Access::RELAXED_ORDERING,
+            ProbeSpec::Pings(_) | ProbeSpec::Echo(_) => access,
         };
         let region = opened.domain.register(bytes, memory).map_err(|e| Trouble::verb(Step::Open, &e))?;
         let channel = opened.context.create_channel().map_err(failed)?;
@@ -294,6 +284,7 @@ impl VerbsProbe {
                 std::thread::park_timeout(PASSIVE_REST);
                 Ok(Progress::Waiting)
             }
+            (ProbeSpec::Pings(_) | ProbeSpec::Echo(_), _) => Err(no_connection_probe()),
         };
         let oversize = message_bytes(&self.plan.spec) > self.own.mtu.min(peer.mtu).bytes();
         made.map_err(|trouble| trouble.compare_mtu(self.own.mtu, peer.mtu, oversize))
@@ -304,94 +295,14 @@ fn removed(step: Step) -> Trouble {
     Trouble::new(Cause::DeviceGone, step, "the device was removed while the probe was being set up")
 }
 
+fn no_connection_probe() -> Trouble {
+    Trouble::new(Cause::NotAvailable, Step::Init, "datagrams are not sent over a connection")
+}
+
 fn message_bytes(spec: &ProbeSpec) -> u32 {
     match spec {
         ProbeSpec::Latency(spec) => spec.message_bytes,
         ProbeSpec::Bandwidth(spec) => spec.message_bytes,
-    }
-}
-
-/// Reads what this side is, and refuses early what cannot work.
-fn own_address(context: &Context, endpoint: &EndpointInfo, plan: &ProbePlan) -> Result<Own, Trouble> {
-    let name = &endpoint.name;
-    let port = context.query_port(name.port).map_err(|e| Trouble::verb(Step::Open, &e))?;
-    if port.state != PortState::Active {
-        let evidence =
-            format!("{name}: port state {:?}, physical state {:?}", port.state, port.physical_state);
-        return Err(Trouble::new(Cause::PortDown, Step::Open, evidence));
-    }
-    let Some(mtu) = port.active_mtu else {
-        return Err(Trouble::new(Cause::LocalFault, Step::Open, format!("{name} reports no active MTU")));
-    };
-    let gid = match (endpoint.gid, endpoint.fabric) {
-        (Some(gid), _) => gid.0,
-        (None, Fabric::InfiniBand) => [0; 16],
-        (None, _) => {
-            let evidence = format!("{name}: {}", endpoint.unusable_detail);
-            return Err(Trouble::new(Cause::NoUsableGid, Step::Open, evidence));
-        }
-    };
-    // Packets of an earlier probe on a queue pair of the same number must not be taken for ours.
-    let nanoseconds = std::time::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.subsec_nanos());
-    let sequence = (nanoseconds ^ (plan.lease.0 as u32).rotate_left(12)) & 0x00FF_FFFF;
-    let own = Own {
-        name: name.to_string(),
-        fabric: endpoint.fabric,
-        gid,
-        lid: port.lid,
-        port: name.port,
-        mtu,
-        sequence,
-    };
-    own.gid_index(context, Step::Open)?;
-    Ok(own)
-}
-
-impl Own {
-    fn offer(&self, role: Role, pair: &QueuePair, region: &MemoryRegion) -> Offer {
-        Offer {
-            role,
-            gid: self.gid,
-            lid: self.lid,
-            queue_pair: pair.number(),
-            sequence: self.sequence,
-            mtu: self.mtu,
-            buffer: RemoteBuffer { address: region.address(), key: region.remote_key() },
-            buffer_bytes: region.len() as u64,
-        }
-    }
-
-    /// Where our GID stands in the port's table now: looked up by address each time, since entries move.
-    fn gid_index(&self, context: &Context, step: Step) -> Result<u8, Trouble> {
-        if self.fabric == Fabric::InfiniBand {
-            return Ok(0);
-        }
-        device::gid_index(context, &self.name, self.port, self.gid, step)
-    }
-
-    fn way_to(&self, peer: &Offer, context: &Context) -> Result<AddressVector, Trouble> {
-        if self.fabric == Fabric::InfiniBand {
-            return Ok(AddressVector {
-                port: self.port,
-                destination_lid: peer.lid,
-                service_level: 0,
-                source_path_bits: 0,
-                static_rate: 0,
-                global: None,
-            });
-        }
-        let (own, other) = (rdmascope_model::Gid(self.gid), rdmascope_model::Gid(peer.gid));
-        if own.ip().is_ipv4() != other.ip().is_ipv4() {
-            let evidence = format!("own address {}, peer's {}", own.ip(), other.ip());
-            return Err(Trouble::new(Cause::AddressFamily, Step::Rtr, evidence));
-        }
-        let route = GlobalRoute {
-            destination: peer.gid,
-            source_index: self.gid_index(context, Step::Rtr)?,
-            hop_limit: HOP_LIMIT,
-            traffic_class: 0,
-            flow_label: 0,
-        };
-        Ok(AddressVector::routed(self.port, route))
+        ProbeSpec::Pings(_) | ProbeSpec::Echo(_) => 0,
     }
 }

@@ -3,7 +3,7 @@
 //! A latency probe under the grant spends one ping for each of its samples. The allowance of each endpoint fills at the
 //! grant's rate, up to what one probe may cost, so that a coordinator that asks too fast is refused, not obeyed.
 
-use rdmascope_model::{EndpointName, Mono, ProbePlan, ProbeSpec};
+use rdmascope_model::{EndpointName, Mono, Peer, ProbePlan, ProbeSpec};
 use rdmascope_probe::limits::{LATENCY_SAMPLES_MAX, MESH_PINGS_PER_SECOND_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,14 +35,14 @@ struct Permission {
 
 impl Mesh {
     /// Takes a part of the address book; a newer generation replaces what is there.
-    pub(super) fn book(&mut self, generation: u64, total: u32, peers: Vec<EndpointName>) {
+    pub(super) fn book(&mut self, generation: u64, total: u32, peers: Vec<Peer>) {
         if generation < self.book.generation {
             return;
         }
         if generation > self.book.generation {
             self.book = Book { generation, total, peers: BTreeSet::new() };
         }
-        self.book.peers.extend(peers);
+        self.book.peers.extend(peers.into_iter().map(|peer| peer.name));
     }
 
     /// Takes a grant; a rate above the built-in limit is obeyed at the limit.
@@ -88,7 +88,7 @@ impl Mesh {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdmascope_model::{LatencySpec, LeaseId, Role, Urgency};
+    use rdmascope_model::{LatencySpec, LeaseId, Manner, Role, Urgency};
     use std::time::Duration;
 
     fn plan(samples: u32) -> ProbePlan {
@@ -98,6 +98,7 @@ mod tests {
             local: "a/d/1".parse().unwrap(),
             peer: "b/d/1".parse().unwrap(),
             spec: ProbeSpec::Latency(LatencySpec { samples, warmup: 0, message_bytes: 8 }),
+            manner: Manner::default(),
             urgency: Urgency::Background,
             expires_in: Duration::from_secs(5),
         }
@@ -105,7 +106,7 @@ mod tests {
 
     fn granted(pings_per_second: u32) -> Mesh {
         let mut mesh = Mesh::default();
-        mesh.book(1, 1, vec!["b/d/1".parse().unwrap()]);
+        mesh.book(1, 1, vec![Peer { name: "b/d/1".parse().unwrap(), address: None }]);
         mesh.grant(1, Mono(100 * SECOND), pings_per_second);
         mesh
     }

@@ -17,16 +17,18 @@ impl Memory {
     /// Keeps a result that says something about the pair from here to the peer.
     pub(super) fn keep(&mut self, result: &ProbeResult) {
         // The target of a bandwidth probe speaks of the opposite direction, which the source remembers.
-        let about_this_direction = result.role == Role::Source || result.metric == Metric::Latency;
-        if !about_this_direction || matches!(result.outcome, Outcome::Excluded(_)) {
+        let Some(metric) = result.metric else { return };
+        let about_this_direction = result.role == Role::Source || metric == Metric::Latency;
+        let passing = matches!(result.outcome, Outcome::Excluded(_) | Outcome::Served | Outcome::Aborted(..));
+        if !about_this_direction || passing {
             return;
         }
-        let key = (result.local.clone(), result.peer.clone(), result.metric);
+        let key = (result.local.clone(), result.peer.clone(), metric);
         if self.last.len() >= PAIRS_MAX && !self.last.contains_key(&key) {
             let oldest = self.last.iter().min_by_key(|(_, r)| r.measured_at).map(|(key, _)| key.clone());
             oldest.and_then(|key| self.last.remove(&key));
         }
-        self.last.insert(key, ProbeResult { lease: None, ..result.clone() });
+        self.last.insert(key, ProbeResult { lease: None, effects: None, ..result.clone() });
     }
 
     /// Everything, in portions that fit into a frame.

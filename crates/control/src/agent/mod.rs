@@ -253,8 +253,8 @@ impl Agent {
                     *unanswered = 0;
                 }
             }
-            ToAgent::Book { generation, total, peers } => self.mesh.book(generation, total, peers),
-            ToAgent::Grant { epoch, generation, expires_in, pings_per_second } => {
+            ToAgent::Book { generation, total, peers, .. } => self.mesh.book(generation, total, peers),
+            ToAgent::Grant { epoch, generation, expires_in, pings_per_second, .. } => {
                 if epoch == self.epoch {
                     self.mesh.grant(generation, now.mono.after(expires_in), pings_per_second);
                 }
@@ -323,8 +323,8 @@ impl Agent {
 
     /// Decides whether a lease may run here and now, and on which endpoint.
     fn admit(&mut self, plan: &ProbePlan, now: Now) -> Result<EndpointInfo, Refusal> {
-        use rdmascope_model::{Metric, Urgency};
-        let bandwidth = plan.spec.metric() == Metric::Bandwidth;
+        use rdmascope_model::{Load, Urgency};
+        let bandwidth = plan.spec.load() == Load::Streams;
         let paused = self.paused();
         if paused.all || (bandwidth && paused.bandwidth) {
             return Err(Refusal::Excluded(Exclusion::Policy));

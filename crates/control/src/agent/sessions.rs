@@ -3,8 +3,7 @@
 use super::{Action, Refusal};
 use rdmascope_link::{PauseFlags, ProbeResult, RelayPayload, ToCoordinator};
 use rdmascope_model::{
-    Cause, EndpointInfo, EndpointName, Exclusion, Failure, LeaseId, Metric, Mono, Now, Outcome, ProbePlan,
-    Step,
+    Cause, EndpointInfo, EndpointName, Exclusion, Failure, LeaseId, Load, Mono, Now, Outcome, ProbePlan, Step,
 };
 use rdmascope_probe::{Input, Output, Session, TransportEvent};
 use std::collections::{BTreeMap, VecDeque};
@@ -121,7 +120,7 @@ impl Sessions {
     /// A pause stops what runs already.
     pub(super) fn stop_paused(&mut self, paused: PauseFlags, now: Now, outbox: &mut VecDeque<Action>) {
         let outcome = |plan: &ProbePlan| {
-            let stop = paused.all || (paused.bandwidth && plan.spec.metric() == Metric::Bandwidth);
+            let stop = paused.all || (paused.bandwidth && plan.spec.load() == Load::Streams);
             stop.then_some(Outcome::Excluded(Exclusion::Policy))
         };
         self.stop(outcome, now, outbox);
@@ -190,7 +189,9 @@ impl Sessions {
                 Output::Connect(offer) => outbox.push_back(Action::Connect(lease, offer)),
                 Output::Start => outbox.push_back(Action::Start(lease)),
                 Output::Report(outcome) => {
-                    self.results.push_back(result(held.session.plan(), outcome, now));
+                    let effects = held.session.take_effects();
+                    self.results
+                        .push_back(ProbeResult { effects, ..result(held.session.plan(), outcome, now) });
                 }
             }
         }
@@ -210,8 +211,9 @@ fn result(plan: &ProbePlan, outcome: Outcome, now: Now) -> ProbeResult {
         local: plan.local.clone(),
         peer: plan.peer.clone(),
         role: plan.role,
-        metric: plan.spec.metric(),
+        metric: plan.cell(),
         measured_at: now.wall,
         outcome,
+        effects: None,
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use rdmascope_link::{EventKind, ProbeResult, RelayPayload};
 use rdmascope_model::{
-    CounterDelta, Fabric, Failure, LatencySpec, LatencyStats, Metric, Outcome, ProbeSpec, Role, Step,
+    CounterDelta, Fabric, Failure, LatencySpec, LatencyStats, Manner, Metric, Outcome, ProbeSpec, Role, Step,
     Urgency, Wall,
 };
 
@@ -26,6 +26,7 @@ fn latency_plan(lease: u64, role: Role) -> ProbePlan {
         local: "a/d/1".parse().unwrap(),
         peer: "b/d/1".parse().unwrap(),
         spec: ProbeSpec::Latency(LatencySpec { samples: 10, warmup: 0, message_bytes: 8 }),
+        manner: Manner::default(),
         urgency: Urgency::Operator,
         expires_in: Duration::from_secs(5),
     }
@@ -238,9 +239,10 @@ fn a_restarted_coordinator_gets_the_last_results_with_their_time() {
         local: "a/d/1".parse().unwrap(),
         peer: "b/d/1".parse().unwrap(),
         role: Role::Target,
-        metric: Metric::Latency,
+        metric: Some(Metric::Latency),
         measured_at: at(50).wall,
         outcome,
+        effects: None,
     };
     assert!(actions.contains(&Action::Send(ToCoordinator::Results(vec![again]))));
 

@@ -10,7 +10,7 @@ use super::{Action, ConnectionId, Coordinator, Probed};
 use rdmascope_link::{ProbeResult, ToAgent};
 use rdmascope_localise::EndpointIndex;
 use rdmascope_model::{
-    Cause, Exclusion, Failure, LeaseId, Metric, Mono, Now, Outcome, ProbePlan, ProbeSpec, Role, Side, Step,
+    Cause, Exclusion, Failure, LeaseId, Load, Mono, Now, Outcome, ProbePlan, ProbeSpec, Role, Side, Step,
     Urgency,
 };
 use std::collections::BTreeMap;
@@ -19,31 +19,33 @@ use std::time::Duration;
 /// What runs on each machine.
 #[derive(Debug, Default)]
 pub(super) struct Machines {
-    busy: BTreeMap<String, Load>,
+    busy: BTreeMap<String, Running>,
 }
 
 #[derive(Debug, Default)]
-struct Load {
-    latency: u32,
-    bandwidth: u32,
+struct Running {
+    spinning: u32,
+    streams: u32,
 }
 
 impl Machines {
-    fn has_room(&self, machine: &str, metric: Metric) -> bool {
-        self.busy.get(machine).is_none_or(|load| match metric {
-            Metric::Latency => load.latency == 0 && load.bandwidth == 0,
-            Metric::Bandwidth => load.latency == 0 && load.bandwidth < MACHINE_BANDWIDTH_MAX,
+    fn has_room(&self, machine: &str, load: Load) -> bool {
+        self.busy.get(machine).is_none_or(|running| match load {
+            Load::Spins => running.spinning == 0 && running.streams == 0,
+            Load::Streams => running.spinning == 0 && running.streams < MACHINE_BANDWIDTH_MAX,
+            Load::Light => true,
         })
     }
 
-    fn change(&mut self, machine: &str, metric: Metric, by: i32) {
-        let load = self.busy.entry(machine.to_owned()).or_default();
-        let count = match metric {
-            Metric::Latency => &mut load.latency,
-            Metric::Bandwidth => &mut load.bandwidth,
+    fn change(&mut self, machine: &str, load: Load, by: i32) {
+        let running = self.busy.entry(machine.to_owned()).or_default();
+        let count = match load {
+            Load::Spins => &mut running.spinning,
+            Load::Streams => &mut running.streams,
+            Load::Light => return,
         };
         *count = count.saturating_add_signed(by);
-        if load.latency == 0 && load.bandwidth == 0 {
+        if running.spinning == 0 && running.streams == 0 {
             self.busy.remove(machine);
         }
     }
@@ -154,10 +156,10 @@ impl Coordinator {
         if let Some(failure) = self.known_failure(job) {
             return Decision::Known(Box::new(CellNews::Failed(failure)));
         }
-        let metric = job.spec.metric();
+        let load = job.spec.load();
         let paused = [source, target].iter().any(|e| {
             let flags = self.pause_of(&e.info.name.node);
-            flags.all || (metric == Metric::Bandwidth && flags.bandwidth)
+            flags.all || (load == Load::Streams && flags.bandwidth)
         });
         if paused {
             return Decision::Known(Box::new(CellNews::Excluded(Exclusion::Policy)));
@@ -166,7 +168,7 @@ impl Coordinator {
         let [Some(from), Some(to)] = connections else { return Decision::Wait };
         let room = [source, target].iter().all(|e| {
             let machine = self.members.agent(&e.info.name.node).map(|m| m.machine.as_str());
-            machine.is_some_and(|machine| self.machines.has_room(machine, metric))
+            machine.is_some_and(|machine| self.machines.has_room(machine, load))
         });
         if room { Decision::Start([from, to]) } else { Decision::Wait }
     }
@@ -203,12 +205,20 @@ impl Coordinator {
         for (role, connection) in [Role::Source, Role::Target].into_iter().zip(connections) {
             let [source, target] = names.clone();
             let (local, peer) = if role == Role::Source { (source, target) } else { (target, source) };
-            let plan =
-                ProbePlan { lease: id, role, local, peer, spec: job.spec, urgency: job.urgency, expires_in };
+            let plan = ProbePlan {
+                lease: id,
+                role,
+                local,
+                peer,
+                spec: job.spec,
+                manner: job.manner,
+                urgency: job.urgency,
+                expires_in,
+            };
             let frame = ToAgent::Lease { epoch: self.epoch, plan, setup_within: SETUP_WITHIN };
             self.outbox.push_back(Action::Send(connection, frame));
         }
-        let text = format!("{id} for {} given to both agents", job.spec.metric());
+        let text = format!("{id} for {} given to both agents", job.spec.as_str());
         self.work.step(job.origin, Side::Coordinator, Step::Admit, text, now.mono);
         self.leases.insert(id, Lease::new(job, now, judge_at, connections, machines));
     }
@@ -220,7 +230,7 @@ impl Coordinator {
             (Urgency::Background, ProbeSpec::Latency(spec)) => self.settings.rest(spec),
             // What an operator has just measured, better than the continuous sweep can, is left alone for one turn of it.
             (Urgency::Operator | Urgency::Drained, ProbeSpec::Latency(_)) => self.settings.rest(&background),
-            (_, ProbeSpec::Bandwidth(_)) => Duration::ZERO,
+            (_, ProbeSpec::Bandwidth(_) | ProbeSpec::Pings(_) | ProbeSpec::Echo(_)) => Duration::ZERO,
         };
         let mut machines = Vec::new();
         for index in [job.source, job.target] {
@@ -233,7 +243,7 @@ impl Coordinator {
         // Two endpoints of one machine are one load on it.
         machines.dedup();
         for machine in &machines {
-            self.machines.change(machine, job.spec.metric(), 1);
+            self.machines.change(machine, job.spec.load(), 1);
         }
         machines
     }
@@ -246,7 +256,7 @@ impl Coordinator {
             }
         }
         for machine in &lease.machines {
-            self.machines.change(machine, lease.job.spec.metric(), -1);
+            self.machines.change(machine, lease.job.spec.load(), -1);
         }
     }
 
@@ -281,7 +291,7 @@ impl Coordinator {
     /// A job whose result is known without running it.
     fn settle_known(&mut self, job: &Job, news: &CellNews, now: Now) {
         let ending = self.settle(job.source, job.target, job, news, now);
-        if job.spec.metric() == Metric::Latency {
+        if job.spec.load() == Load::Spins {
             self.settle(job.target, job.source, job, &super::lease::mirrored_news(news), now);
         }
         let text = match news {
@@ -301,7 +311,7 @@ impl Coordinator {
         news: &CellNews,
         now: Now,
     ) -> Ending {
-        let metric = job.spec.metric();
+        let Some(metric) = job.cell() else { return Ending::of(news) };
         let (ending, probed) = match news {
             CellNews::Measured(result) => {
                 self.write(source, target, result);
@@ -329,7 +339,17 @@ impl Coordinator {
                 let slower = rates[0].zip(rates[1]).map(|(a, b)| a.min(b));
                 Some(Probed::Bandwidth(stats.average_bps, slower))
             }
-            Outcome::Failed(_) | Outcome::Excluded(_) => None,
+            _ => None,
+        }
+    }
+}
+
+impl Ending {
+    fn of(news: &CellNews) -> Self {
+        match news {
+            CellNews::Measured(_) => Self::Measured,
+            CellNews::Failed(_) => Self::Failed,
+            CellNews::Excluded(_) | CellNews::Nothing => Self::Excluded,
         }
     }
 }

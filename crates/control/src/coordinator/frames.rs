@@ -44,6 +44,7 @@ impl Coordinator {
                 self.findings_changed(&node);
             }
             ToCoordinator::Relay { lease, payload } => self.relay(connection, lease, payload, now),
+            ToCoordinator::Pings { .. } => {}
             ToCoordinator::Facts(facts) => self.facts(&node, facts, now),
             ToCoordinator::Events(events) => self.events(connection, &node, events, now),
             ToCoordinator::Results(results) => {
@@ -156,11 +157,16 @@ impl Coordinator {
                 self.matrix.record(source, target, at, &Measured::Bandwidth(*stats, *delta));
             }
             Outcome::Failed(failure) => {
-                self.matrix.fail(result.metric, source, target, at, failure.clone());
+                if let Some(metric) = result.metric {
+                    self.matrix.fail(metric, source, target, at, failure.clone());
+                }
             }
             Outcome::Excluded(why) => {
-                self.matrix.exclude(result.metric, source, target, at, *why);
+                if let Some(metric) = result.metric {
+                    self.matrix.exclude(metric, source, target, at, *why);
+                }
             }
+            Outcome::Pings(_) | Outcome::Echo(_) | Outcome::Served | Outcome::Aborted(..) => {}
         }
     }
 }
@@ -169,6 +175,16 @@ fn told(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Latency(stats, _) => format!("{} round trips measured", stats.count),
         Outcome::Bandwidth(stats, _) => format!("{} writes completed", stats.completions),
+        Outcome::Pings(stats) => {
+            format!(
+                "{} pings sent, {} answered",
+                stats.small.sent + stats.large.sent,
+                stats.small.answered + stats.large.answered
+            )
+        }
+        Outcome::Echo(stats) => format!("{} echoes sent, {} answered", stats.sent, stats.answered),
+        Outcome::Served => "it was there until the end".to_owned(),
+        Outcome::Aborted(_, _, why) => format!("given up: {why}"),
         Outcome::Failed(Failure { cause, evidence, .. }) => format!("failed: {} ({evidence})", cause.text()),
         Outcome::Excluded(why) => format!("not run: {}", why.as_str()),
     }

@@ -27,9 +27,10 @@ impl Coordinator {
                     local: self.matrix.name(source).clone(),
                     peer: peer.clone(),
                     role: Role::Source,
-                    metric,
+                    metric: Some(metric),
                     measured_at,
                     outcome,
+                    effects: None,
                 });
             }
         }

@@ -3,9 +3,7 @@
 use super::ConnectionId;
 use super::work::Job;
 use rdmascope_link::ProbeResult;
-use rdmascope_model::{
-    Cause, CounterDelta, Exclusion, Failure, Metric, Mono, Now, Outcome, Role, Side, Step,
-};
+use rdmascope_model::{Cause, CounterDelta, Exclusion, Failure, Load, Mono, Now, Outcome, Role, Side, Step};
 use std::time::Duration;
 
 /// After a symptom (no acknowledgement, no progress) the other side has so long to name a cause.
@@ -29,7 +27,7 @@ pub(super) struct Lease {
 /// What a lease leaves in a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CellNews {
-    Measured(ProbeResult),
+    Measured(Box<ProbeResult>),
     Failed(Failure),
     Excluded(Exclusion),
     /// This lease says nothing about the cell.
@@ -84,8 +82,8 @@ impl Lease {
         let decides = |result: &ProbeResult| match &result.outcome {
             Outcome::Failed(failure) => rank(failure.cause) == 0,
             Outcome::Excluded(_) => true,
-            Outcome::Bandwidth(..) => true,
-            Outcome::Latency(..) => false,
+            Outcome::Bandwidth(..) | Outcome::Pings(_) | Outcome::Echo(_) | Outcome::Aborted(..) => true,
+            Outcome::Latency(..) | Outcome::Served => false,
         };
         let answered = |at: usize| self.results[at].is_some() || self.gone[at];
         // Who reported before it went owes nothing: the other side may still complete the pair.
@@ -100,7 +98,7 @@ impl Lease {
     /// What the cells source→target and target→source get. `named` is a cause that the endpoints' inventories name by
     /// now, such as a port that went down: it explains a symptom better than the symptom does.
     pub(super) fn verdict(&self, named: Option<Failure>) -> [CellNews; 2] {
-        let both_ways = self.job.spec.metric() == Metric::Latency;
+        let both_ways = self.job.spec.load() == Load::Spins;
         if let Some(why) = self.excluded() {
             let other = if both_ways { CellNews::Excluded(why) } else { CellNews::Nothing };
             return [CellNews::Excluded(why), other];
@@ -109,7 +107,10 @@ impl Lease {
             let other = if both_ways { CellNews::Failed(mirrored(&failure)) } else { CellNews::Nothing };
             return [CellNews::Failed(failure), other];
         }
-        let news = |at: usize| self.results[at].clone().map_or(CellNews::Nothing, CellNews::Measured);
+        let news = |at: usize| {
+            let result = self.results[at].clone();
+            result.map_or(CellNews::Nothing, |result| CellNews::Measured(Box::new(result)))
+        };
         [news(0), if both_ways { news(1) } else { CellNews::Nothing }]
     }
 
@@ -141,7 +142,7 @@ impl Lease {
         };
         let said = |at: usize| self.results[at].is_some();
         // The target of a bandwidth probe only receives: it has nothing to say, even when nothing arrives.
-        let target_owes = self.job.spec.metric() == Metric::Latency || !said(0);
+        let target_owes = self.job.spec.load() == Load::Spins || !said(0);
         // Such a symptom is the network's or a device's; it comes after the peer did its part of the set-up, and often
         // long before the peer's own patience ends: that the peer has not spoken yet proves nothing.
         let told_by_the_network = self.results.iter().flatten().any(
@@ -220,8 +221,14 @@ pub(super) fn rank(cause: Cause) -> u8 {
 /// The counters that came with a result.
 pub(super) fn counters(outcome: &Outcome) -> Option<CounterDelta> {
     match outcome {
-        Outcome::Latency(_, delta) | Outcome::Bandwidth(_, delta) => Some(*delta),
-        Outcome::Failed(_) | Outcome::Excluded(_) => None,
+        Outcome::Latency(_, delta) | Outcome::Bandwidth(_, delta) | Outcome::Aborted(_, delta, _) => {
+            Some(*delta)
+        }
+        Outcome::Pings(_)
+        | Outcome::Echo(_)
+        | Outcome::Served
+        | Outcome::Failed(_)
+        | Outcome::Excluded(_) => None,
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::settings::operator_spec;
 use super::super::work::Origin;
 use super::*;
 use rdmascope_localise::EndpointIndex;
-use rdmascope_model::{BandwidthStats, LatencyStats, LeaseId, Urgency, Wall};
+use rdmascope_model::{BandwidthStats, LatencyStats, LeaseId, Manner, Metric, Urgency, Wall};
 
 const JUDGE_AT: Mono = Mono(6_700_000_000);
 const SOURCE: ConnectionId = ConnectionId(11);
@@ -19,6 +19,7 @@ fn lease(metric: Metric) -> Lease {
         source: EndpointIndex(0),
         target: EndpointIndex(1),
         spec: operator_spec(metric),
+        manner: Manner::default(),
         urgency: Urgency::Operator,
         origin: Origin::Sweep,
     };
@@ -35,9 +36,10 @@ fn result(role: Role, metric: Metric, outcome: Outcome) -> ProbeResult {
         local: local.parse().unwrap(),
         peer: peer.parse().unwrap(),
         role,
-        metric,
+        metric: Some(metric),
         measured_at: Wall(5),
         outcome,
+        effects: None,
     }
 }
 
@@ -71,7 +73,7 @@ fn failure(cause: Cause, side: Side) -> Failure {
 }
 
 fn say(lease: &mut Lease, role: Role, outcome: Outcome, now: Mono) {
-    lease.result(role, result(role, lease.job.spec.metric(), outcome), now);
+    lease.result(role, result(role, lease.job.cell().unwrap(), outcome), now);
 }
 
 fn say_failed(lease: &mut Lease, role: Role, cause: Cause, now: Mono) {
@@ -94,7 +96,7 @@ fn latency_fills_both_cells_each_with_what_its_own_source_measured() {
     assert!(!l.is_decided(at(51)), "the other direction is still to come");
     say(&mut l, Role::Target, latency(200), at(52));
     assert!(l.is_decided(at(52)));
-    let of = |role, p50| CellNews::Measured(result(role, Metric::Latency, latency(p50)));
+    let of = |role, p50| CellNews::Measured(Box::new(result(role, Metric::Latency, latency(p50))));
     assert_eq!(l.verdict(None), [of(Role::Source, 100), of(Role::Target, 200)]);
 }
 

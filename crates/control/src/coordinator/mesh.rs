@@ -5,7 +5,7 @@ use super::members::Members;
 use super::settings::{BOOK_SETTLES, GRANT_FOR, GRANT_RENEWAL};
 use rdmascope_link::{PEERS_PER_FRAME_MAX, ToAgent};
 use rdmascope_localise::Matrix;
-use rdmascope_model::{EndpointName, Mono};
+use rdmascope_model::{Mono, Peer};
 use std::collections::VecDeque;
 
 /// When the next grants go out.
@@ -15,7 +15,7 @@ pub(super) struct MeshGrants {
     generation: u64,
     changed_at: Option<Mono>,
     renew_at: Option<Mono>,
-    book: Vec<EndpointName>,
+    book: Vec<Peer>,
 }
 
 impl MeshGrants {
@@ -50,7 +50,11 @@ impl MeshGrants {
         let new_book = self.changed_at.is_some_and(|at| now >= at.after(BOOK_SETTLES));
         if new_book {
             self.changed_at = None;
-            self.book = members.ready().iter().map(|&index| matrix.name(index).clone()).collect();
+            self.book = members
+                .ready()
+                .iter()
+                .map(|&index| Peer { name: matrix.name(index).clone(), address: None })
+                .collect();
         }
         if !new_book && self.renew_at.is_some_and(|at| now < at) {
             return;
@@ -68,6 +72,8 @@ impl MeshGrants {
                 generation: self.generation,
                 expires_in: GRANT_FOR,
                 pings_per_second,
+                pings_per_batch: 0,
+                labels: 1,
             };
             outbox.push_back(Action::Send(connection, grant));
         }
@@ -77,7 +83,8 @@ impl MeshGrants {
         let total = u32::try_from(self.book.len()).unwrap_or(u32::MAX);
         let generation = self.generation;
         for part in self.book.chunks(PEERS_PER_FRAME_MAX) {
-            let frame = ToAgent::Book { generation, total, peers: part.to_vec() };
+            let frame =
+                ToAgent::Book { generation, base: 0, total, peers: part.to_vec(), removed: Vec::new() };
             outbox.push_back(Action::Send(connection, frame));
         }
     }

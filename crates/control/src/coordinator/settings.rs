@@ -13,6 +13,8 @@ pub(super) const SETUP_WITHIN: Duration = Duration::from_secs(3);
 pub(super) const LATENCY_LEASE: Duration = Duration::from_secs(6);
 /// A bandwidth probe: set-up, warm-up and at most four times the window.
 pub(super) const BANDWIDTH_LEASE: Duration = Duration::from_secs(6);
+/// After the last datagram of a lease: time-out, and time to tell.
+pub(super) const DATAGRAM_WAIT: Duration = Duration::from_secs(2);
 /// After its lease an agent still has to say how it ended.
 pub(super) const REPORT_WITHIN: Duration = Duration::from_millis(700);
 /// A grant outlives two renewals that are lost.
@@ -103,6 +105,11 @@ pub(super) fn lease_time(spec: &ProbeSpec) -> Duration {
     match spec {
         ProbeSpec::Latency(_) => LATENCY_LEASE,
         ProbeSpec::Bandwidth(_) => BANDWIDTH_LEASE,
+        // Set-up, the datagrams, and the time in which a late answer may come.
+        ProbeSpec::Pings(spec) => {
+            SETUP_WITHIN + spec.interval * (2 * spec.count * spec.labels) + DATAGRAM_WAIT
+        }
+        ProbeSpec::Echo(spec) => SETUP_WITHIN + spec.interval * spec.count + DATAGRAM_WAIT,
     }
 }
 

@@ -149,9 +149,10 @@ impl Bench {
             local: plan.local.clone(),
             peer: plan.peer.clone(),
             role: plan.role,
-            metric: plan.spec.metric(),
+            metric: plan.cell(),
             measured_at: self.now.wall,
             outcome,
+            effects: None,
         };
         self.frame(connection.0, ToCoordinator::Results(vec![result]));
     }
@@ -159,7 +160,7 @@ impl Bench {
     /// Both sides report that it went well.
     fn complete(&mut self, leases: &[(ConnectionId, ProbePlan)]) {
         for (connection, plan) in leases {
-            let metric = plan.spec.metric();
+            let metric = plan.spec.cell().unwrap();
             if metric == Metric::Latency || plan.role == Role::Source {
                 self.report(*connection, plan, completed(metric));
             }

@@ -3,7 +3,7 @@
 use super::rounds;
 use super::settings::{self, OPERATOR_PROBES_MAX};
 use rdmascope_localise::EndpointIndex;
-use rdmascope_model::{LatencySpec, Metric, Mono, Now, ProbeSpec, Side, Step, Urgency, Wall};
+use rdmascope_model::{LatencySpec, Load, Manner, Metric, Mono, Now, ProbeSpec, Side, Step, Urgency, Wall};
 use std::collections::{BTreeMap, VecDeque};
 
 /// For whom a job is done.
@@ -23,8 +23,16 @@ pub(super) struct Job {
     pub(super) source: EndpointIndex,
     pub(super) target: EndpointIndex,
     pub(super) spec: ProbeSpec,
+    pub(super) manner: Manner,
     pub(super) urgency: Urgency,
     pub(super) origin: Origin,
+}
+
+impl Job {
+    /// The matrix that its result goes to; `None` for what only a report shows.
+    pub(super) fn cell(&self) -> Option<Metric> {
+        if self.manner == Manner::default() { self.spec.cell() } else { None }
+    }
 }
 
 /// How a job ended, for counting.
@@ -70,11 +78,14 @@ impl Sweep {
     fn new(id: u64, endpoints: &[EndpointIndex], jobs: Vec<VecDeque<Job>>, now: Now) -> Self {
         let mut later: VecDeque<_> = jobs.into();
         let all = || later.iter().flatten();
-        let mut metrics: Vec<_> = all().map(|job| job.spec.metric()).collect();
+        let mut metrics: Vec<_> = all().filter_map(Job::cell).collect();
         metrics.dedup();
         let bytes = |spec: &ProbeSpec| match spec {
             ProbeSpec::Latency(s) => 2 * u64::from(s.message_bytes) * u64::from(s.samples + s.warmup),
             ProbeSpec::Bandwidth(s) => s.bytes_max,
+            // A path MTU is at most 4096 bytes, and each ping is answered.
+            ProbeSpec::Pings(s) => 2 * (64 + 4_096) * u64::from(s.count) * u64::from(s.labels),
+            ProbeSpec::Echo(s) => 2 * u64::from(s.payload_bytes) * u64::from(s.count),
         };
         Self {
             id,
@@ -249,6 +260,7 @@ impl Work {
             source,
             target,
             spec: settings::operator_spec(metric),
+            manner: Manner::default(),
             urgency,
             origin: Origin::Probe(id),
         });
@@ -318,9 +330,9 @@ impl Work {
     ) -> VecDeque<Job> {
         let count = u32::try_from(endpoints.len()).unwrap_or(u32::MAX);
         let at = |i: u32| endpoints[i as usize];
-        let job = |source, target| Job { source, target, spec, urgency, origin };
+        let job = |source, target| Job { source, target, spec, manner: Manner::default(), urgency, origin };
         let mut jobs: VecDeque<_> = rounds::pairs(count, self.turn).map(|(a, b)| job(at(a), at(b))).collect();
-        if spec.metric() == Metric::Bandwidth {
+        if spec.load() == Load::Streams {
             jobs.extend(rounds::pairs(count, self.turn).map(|(a, b)| job(at(b), at(a))));
         }
         jobs

@@ -149,7 +149,7 @@ pub(crate) fn agent_input<'a>(snapshot: Option<&'a Snapshot>, findings: &'a [Fin
 pub(crate) fn agent_text() -> String {
     let snapshot = snapshot(vec![port()]);
     let registry = Registry::new();
-    AgentOwn::new(&registry).unwrap().probe(Metric::Latency, ProbeOutcome::Measured);
+    AgentOwn::new(&registry).unwrap().probe(Metric::Latency.as_str(), ProbeOutcome::Measured);
     let findings = [finding("port-state", Status::Ok), finding("netdev-mtu", Status::Warn)];
     let hit = LogHit {
         rule: "mlx5-health".to_owned(),

@@ -24,7 +24,7 @@ fn every_pair_is_measured_once_and_no_endpoint_twice_at_a_time() {
     let fabric = c.fabric();
     let fabric = fabric.borrow();
     let distinct: BTreeSet<_> =
-        fabric.history().iter().map(|e| (e.spec.metric(), e.source.clone(), e.target.clone())).collect();
+        fabric.history().iter().map(|e| (e.spec.cell(), e.source.clone(), e.target.clone())).collect();
     assert_eq!((fabric.history().len(), distinct.len()), (36 + 72, 36 + 72));
     for e in fabric.history() {
         let at_once: Vec<_> = overlapping(fabric.history(), e).collect();
@@ -48,7 +48,7 @@ fn agents_of_one_machine_measure_latency_alone_and_bandwidth_two_at_a_time() {
     let mut most = 0;
     for e in fabric.history() {
         let at_once: Vec<_> = overlapping(fabric.history(), e).collect();
-        if at_once.iter().any(|o| o.spec.metric() == Metric::Latency) {
+        if at_once.iter().any(|o| o.spec.load() == rdmascope_model::Load::Spins) {
             assert_eq!(at_once.len(), 1, "something ran beside a latency probe");
         }
         most = most.max(at_once.len());

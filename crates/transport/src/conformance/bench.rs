@@ -2,7 +2,7 @@
 
 use super::{Drive, Subject};
 use crate::Transport;
-use rdmascope_model::{EndpointInfo, LeaseId, Mono, Outcome, ProbePlan, ProbeSpec, Role, Urgency};
+use rdmascope_model::{EndpointInfo, LeaseId, Manner, Mono, Outcome, ProbePlan, ProbeSpec, Role, Urgency};
 use rdmascope_probe::{Input, Output, Session, TransportEvent};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -109,7 +109,16 @@ impl<'a> Bench<'a> {
             Role::Source => (source.endpoint.name.clone(), target.endpoint.name.clone()),
             Role::Target => (target.endpoint.name.clone(), source.endpoint.name.clone()),
         };
-        let plan = ProbePlan { lease, role, local, peer, spec, urgency: Urgency::Operator, expires_in };
+        let plan = ProbePlan {
+            lease,
+            role,
+            local,
+            peer,
+            spec,
+            manner: Manner::default(),
+            urgency: Urgency::Operator,
+            expires_in,
+        };
         let end = self.end_of(role);
         end.transport.prepare(&plan, &end.endpoint.clone(), now);
         end.probes.entry(lease).or_insert_with(|| Probe {

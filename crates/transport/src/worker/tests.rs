@@ -1,7 +1,7 @@
 //! The thread's rules, shown with a probe that does what the test says.
 
 use super::*;
-use rdmascope_model::{BandwidthSpec, Fabric, LatencySpec, ProbeSpec, Role, Urgency};
+use rdmascope_model::{BandwidthSpec, Fabric, LatencySpec, Manner, ProbeSpec, Role, Urgency};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::thread::{current, park_timeout};
@@ -81,7 +81,16 @@ fn prepare(workers: &mut Workers<Fake>, lease: u64, role: Role, spec: ProbeSpec,
     let name: EndpointName = "a/d/1".parse().unwrap();
     let endpoint = EndpointInfo::bare(name.clone(), Fabric::Simulated);
     let (lease, peer) = (LeaseId(lease), "b/d/1".parse().unwrap());
-    let plan = ProbePlan { lease, role, local: name, peer, spec, urgency: Urgency::Operator, expires_in };
+    let plan = ProbePlan {
+        lease,
+        role,
+        local: name,
+        peer,
+        spec,
+        manner: Manner::default(),
+        urgency: Urgency::Operator,
+        expires_in,
+    };
     workers.prepare(&plan, &endpoint, NOW);
 }
 
@@ -219,10 +228,13 @@ fn an_endpoint_holds_no_more_leases_than_the_limit() {
         prepare(&mut workers, lease, Role::Source, LATENCY, LONG);
         assert!(matches!(next(&mut workers), (_, TransportEvent::Prepared { .. })));
     }
-    prepare(&mut workers, 9, Role::Source, LATENCY, LONG);
-    assert_eq!(failure(next(&mut workers), 9).cause, Cause::LeaseRejected);
+    let another = LEASES_PER_ENDPOINT_MAX as u64 + 1;
+    prepare(&mut workers, another, Role::Source, LATENCY, LONG);
+    assert_eq!(failure(next(&mut workers), another).cause, Cause::LeaseRejected);
     workers.close(LeaseId(1), NOW);
-    workers.close(LeaseId(9), NOW);
-    prepare(&mut workers, 9, Role::Source, LATENCY, LONG);
-    assert!(matches!(next(&mut workers), (LeaseId(9), TransportEvent::Prepared { .. })));
+    workers.close(LeaseId(another), NOW);
+    prepare(&mut workers, another, Role::Source, LATENCY, LONG);
+    let (lease, event) = next(&mut workers);
+    assert_eq!(lease, LeaseId(another));
+    assert!(matches!(event, TransportEvent::Prepared { .. }));
 }

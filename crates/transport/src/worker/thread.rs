@@ -2,8 +2,9 @@
 
 use super::{Probe, Progress, Told, Watch};
 use crate::Waker;
-use rdmascope_model::{Cause, EndpointInfo, EndpointName, Failure, Metric, Outcome, ProbePlan, Role, Step};
+use rdmascope_model::{Cause, EndpointInfo, EndpointName, Failure, Load, Outcome, ProbePlan, Role, Step};
 use rdmascope_probe::TransportEvent;
+use rdmascope_probe::limits::LEASES_PER_ENDPOINT_MAX;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
@@ -11,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, park, park_timeout};
 use std::time::{Duration, Instant};
 
-/// Three commands each for four leases, twice over.
-const COMMANDS_MAX: usize = 24;
+/// Three commands each for as many leases as an endpoint may hold, twice over.
+const COMMANDS_MAX: usize = 6 * LEASES_PER_ENDPOINT_MAX;
 /// How often a probe that waits for its peer is looked at: the delay that the first message can have.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long the end of the program waits for a thread: `close` asks for 100 ms, this allows for a busy host.
@@ -286,7 +287,7 @@ fn overdue_failure<P>(member: &Member<P>) -> Option<Failure> {
     let plan = &member.plan;
     let (cause, step, evidence) = match member.stage {
         Stage::Finished => return None,
-        Stage::Running if plan.role == Role::Target && plan.spec.metric() == Metric::Bandwidth => {
+        Stage::Running if plan.role == Role::Target && plan.spec.load() == Load::Streams => {
             return None;
         }
         Stage::Prepared => {

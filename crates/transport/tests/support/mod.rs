@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use rdmascope_model::{
-    EndpointInfo, Fabric, Failure, LeaseId, Mono, Outcome, ProbePlan, ProbeSpec, Role, Urgency,
+    EndpointInfo, Fabric, Failure, LeaseId, Manner, Mono, Outcome, ProbePlan, ProbeSpec, Role, Urgency,
 };
 use rdmascope_probe::TransportEvent;
 use rdmascope_transport::tcp::Tcp;
@@ -36,7 +36,17 @@ pub(crate) fn tcp(bind: Ipv4Addr, waker: &Waker) -> Tcp {
 pub(crate) fn plan(role: Role, lease: u64, spec: ProbeSpec, expires_in: Duration) -> ProbePlan {
     let [source, target] = ["a/lo/1", "b/lo/1"].map(|name| name.parse().expect("a good name"));
     let (local, peer) = if role == Role::Source { (source, target) } else { (target, source) };
-    ProbePlan { lease: LeaseId(lease), role, local, peer, spec, urgency: Urgency::Operator, expires_in }
+    let manner = Manner::default();
+    ProbePlan {
+        lease: LeaseId(lease),
+        role,
+        local,
+        peer,
+        spec,
+        manner,
+        urgency: Urgency::Operator,
+        expires_in,
+    }
 }
 
 /// The next event of a transport.

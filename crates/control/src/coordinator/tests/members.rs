@@ -81,9 +81,10 @@ fn an_agent_speaks_for_its_own_node_only() {
         local: "n0/d/1".parse().unwrap(),
         peer: "n1/d/1".parse().unwrap(),
         role: Role::Source,
-        metric: Metric::Latency,
+        metric: Some(Metric::Latency),
         measured_at: bench.now.wall,
         outcome: latency(1),
+        effects: None,
     };
     bench.frame(1, ToCoordinator::Results(vec![foreign]));
     assert_eq!(bench.cell(Metric::Latency, "n0", "n1"), Cell::Never);

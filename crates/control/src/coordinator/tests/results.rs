@@ -8,9 +8,10 @@ fn remembered(at: Wall, outcome: Outcome) -> ToCoordinator {
         local: "n0/d/1".parse().unwrap(),
         peer: "n1/d/1".parse().unwrap(),
         role: Role::Source,
-        metric: Metric::Latency,
+        metric: Some(Metric::Latency),
         measured_at: at,
         outcome,
+        effects: None,
     }])
 }
 
@@ -79,9 +80,10 @@ fn a_clock_that_is_wrong_does_not_date_a_result() {
                 local: plan.local.clone(),
                 peer: plan.peer.clone(),
                 role: plan.role,
-                metric: Metric::Latency,
+                metric: Some(Metric::Latency),
                 measured_at: Wall(bench.now.wall.0.saturating_add_signed(skew_ms)),
                 outcome: latency(1),
+                effects: None,
             };
             bench.frame(connection.0, ToCoordinator::Results(vec![result]));
         }
@@ -112,9 +114,10 @@ fn success_right_after_a_failure_is_the_newer_news_on_a_slow_clock_too() {
                 local: plan.local.clone(),
                 peer: plan.peer.clone(),
                 role: plan.role,
-                metric: Metric::Latency,
+                metric: Some(Metric::Latency),
                 measured_at: bench.now.wall,
                 outcome: latency(5),
+                effects: None,
             };
             (*connection, result)
         })

@@ -11,7 +11,7 @@ fn one_machine_measures_latency_pair_by_pair_and_then_bandwidth_two_at_once() {
     for _ in 0..6 {
         let leases = bench.take_leases();
         assert_eq!(leases.len(), 2, "one pair at a time: {:?}", pairs(&leases));
-        assert_eq!(leases[0].1.spec.metric(), Metric::Latency);
+        assert_eq!(leases[0].1.spec.cell().unwrap(), Metric::Latency);
         seen.extend(pairs(&leases));
         bench.pass(Duration::from_millis(50));
         bench.complete(&leases);
@@ -21,7 +21,7 @@ fn one_machine_measures_latency_pair_by_pair_and_then_bandwidth_two_at_once() {
     let mut given = pairs(&running);
     assert_eq!(given.len(), 2, "two disjoint pairs at once");
     while !running.is_empty() {
-        assert!(running.iter().all(|(_, plan)| plan.spec.metric() == Metric::Bandwidth));
+        assert!(running.iter().all(|(_, plan)| plan.spec.load() == rdmascope_model::Load::Streams));
         assert!(running.len() <= 4, "more than two pairs: {:?}", pairs(&running));
         let busy: BTreeSet<_> = running.iter().map(|(connection, _)| connection.0).collect();
         assert_eq!(busy.len(), running.len(), "an endpoint is in two pairs");
@@ -65,15 +65,16 @@ impl Bench {
     /// All results arrive before the coordinator acts on any: it goes on once, with every endpoint free.
     fn complete_together(&mut self, leases: &[(ConnectionId, ProbePlan)]) {
         for (connection, plan) in leases {
-            let outcome = completed(plan.spec.metric());
+            let outcome = completed(plan.spec.cell().unwrap());
             let result = ProbeResult {
                 lease: Some(plan.lease),
                 local: plan.local.clone(),
                 peer: plan.peer.clone(),
                 role: plan.role,
-                metric: plan.spec.metric(),
+                metric: plan.spec.cell(),
                 measured_at: self.now.wall,
                 outcome,
+                effects: None,
             };
             let node = plan.local.node.clone();
             self.c.result(*connection, &node, result, self.now);

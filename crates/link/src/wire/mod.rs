@@ -2,11 +2,17 @@
 //!
 //! Enumerations travel as numbers from 1, so that a missing field (0) is never mistaken for a value.
 
+mod ping;
+mod probe;
+
+pub(crate) use ping::*;
+pub(crate) use probe::*;
+
 use prost::{Message, Oneof};
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AgentFrame {
-    #[prost(oneof = "AgentKind", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "AgentKind", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub(crate) kind: Option<AgentKind>,
 }
 
@@ -26,6 +32,8 @@ pub(crate) enum AgentKind {
     Facts(Facts),
     #[prost(message, tag = "7")]
     Events(Events),
+    #[prost(message, tag = "8")]
+    Pings(Pings),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -115,6 +123,12 @@ pub(crate) struct Endpoint {
     pub(crate) unusable: Option<u32>,
     #[prost(string, tag = "9")]
     pub(crate) unusable_detail: String,
+    #[prost(message, optional, tag = "10")]
+    pub(crate) datagrams: Option<DatagramAddress>,
+    #[prost(uint32, tag = "11")]
+    pub(crate) connections_labelled_by: u32,
+    #[prost(uint32, tag = "12")]
+    pub(crate) datagrams_labelled_by: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -202,90 +216,6 @@ pub(crate) struct Relay {
     pub(crate) offer: Option<Vec<u8>>,
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Results {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) results: Vec<ProbeResult>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct ProbeResult {
-    #[prost(uint64, optional, tag = "1")]
-    pub(crate) lease: Option<u64>,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) local: Option<Name>,
-    #[prost(message, optional, tag = "3")]
-    pub(crate) peer: Option<Name>,
-    #[prost(uint32, tag = "4")]
-    pub(crate) role: u32,
-    #[prost(uint32, tag = "5")]
-    pub(crate) metric: u32,
-    #[prost(uint64, tag = "6")]
-    pub(crate) measured_at_ms: u64,
-    #[prost(uint64, optional, tag = "7")]
-    pub(crate) retransmits: Option<u64>,
-    #[prost(oneof = "OutcomeKind", tags = "8, 9, 10, 11")]
-    pub(crate) outcome: Option<OutcomeKind>,
-}
-
-#[derive(Clone, PartialEq, Oneof)]
-pub(crate) enum OutcomeKind {
-    #[prost(message, tag = "8")]
-    Latency(Latency),
-    #[prost(message, tag = "9")]
-    Bandwidth(Bandwidth),
-    #[prost(message, tag = "10")]
-    Failed(Failure),
-    #[prost(uint32, tag = "11")]
-    Excluded(u32),
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct Latency {
-    #[prost(uint32, tag = "1")]
-    pub(crate) count: u32,
-    #[prost(uint64, tag = "2")]
-    pub(crate) min_ns: u64,
-    #[prost(uint64, tag = "3")]
-    pub(crate) p50_ns: u64,
-    #[prost(uint64, tag = "4")]
-    pub(crate) p90_ns: u64,
-    #[prost(uint64, optional, tag = "5")]
-    pub(crate) p99_ns: Option<u64>,
-    #[prost(uint64, optional, tag = "6")]
-    pub(crate) p999_ns: Option<u64>,
-    #[prost(uint64, tag = "7")]
-    pub(crate) max_ns: u64,
-    #[prost(uint32, tag = "8")]
-    pub(crate) host_delayed: u32,
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct Bandwidth {
-    #[prost(uint64, tag = "1")]
-    pub(crate) bytes: u64,
-    #[prost(uint64, tag = "2")]
-    pub(crate) duration_ns: u64,
-    #[prost(uint64, tag = "3")]
-    pub(crate) average_bps: u64,
-    #[prost(uint64, optional, tag = "4")]
-    pub(crate) worst_window_bps: Option<u64>,
-    #[prost(uint32, tag = "5")]
-    pub(crate) completions: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Failure {
-    #[prost(uint32, tag = "1")]
-    pub(crate) cause: u32,
-    #[prost(uint32, tag = "2")]
-    pub(crate) step: u32,
-    #[prost(uint32, tag = "3")]
-    pub(crate) side: u32,
-    #[prost(string, tag = "4")]
-    pub(crate) evidence: String,
-}
-
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Welcome {
     #[prost(uint32, tag = "1")]
@@ -294,82 +224,4 @@ pub(crate) struct Welcome {
     pub(crate) epoch: u64,
     #[prost(uint32, tag = "3")]
     pub(crate) heartbeat_ms: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Book {
-    #[prost(uint64, tag = "1")]
-    pub(crate) generation: u64,
-    #[prost(uint32, tag = "2")]
-    pub(crate) total: u32,
-    #[prost(message, repeated, tag = "3")]
-    pub(crate) peers: Vec<Name>,
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct Grant {
-    #[prost(uint64, tag = "1")]
-    pub(crate) epoch: u64,
-    #[prost(uint64, tag = "2")]
-    pub(crate) generation: u64,
-    #[prost(uint32, tag = "3")]
-    pub(crate) expires_in_ms: u32,
-    #[prost(uint32, tag = "4")]
-    pub(crate) pings_per_second: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Lease {
-    #[prost(uint64, tag = "1")]
-    pub(crate) epoch: u64,
-    #[prost(uint64, tag = "2")]
-    pub(crate) lease: u64,
-    #[prost(uint32, tag = "3")]
-    pub(crate) role: u32,
-    #[prost(message, optional, tag = "4")]
-    pub(crate) local: Option<Name>,
-    #[prost(message, optional, tag = "5")]
-    pub(crate) peer: Option<Name>,
-    #[prost(uint32, tag = "6")]
-    pub(crate) urgency: u32,
-    #[prost(uint32, tag = "7")]
-    pub(crate) expires_in_ms: u32,
-    #[prost(uint32, tag = "8")]
-    pub(crate) setup_within_ms: u32,
-    #[prost(oneof = "SpecKind", tags = "9, 10")]
-    pub(crate) spec: Option<SpecKind>,
-}
-
-#[derive(Clone, Copy, PartialEq, Oneof)]
-pub(crate) enum SpecKind {
-    #[prost(message, tag = "9")]
-    Latency(LatencySpec),
-    #[prost(message, tag = "10")]
-    Bandwidth(BandwidthSpec),
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct LatencySpec {
-    #[prost(uint32, tag = "1")]
-    pub(crate) samples: u32,
-    #[prost(uint32, tag = "2")]
-    pub(crate) warmup: u32,
-    #[prost(uint32, tag = "3")]
-    pub(crate) message_bytes: u32,
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct BandwidthSpec {
-    #[prost(uint32, tag = "1")]
-    pub(crate) message_bytes: u32,
-    #[prost(uint32, tag = "2")]
-    pub(crate) depth: u32,
-    #[prost(uint32, tag = "3")]
-    pub(crate) warmup_ms: u32,
-    #[prost(uint32, tag = "4")]
-    pub(crate) duration_ms: u32,
-    #[prost(uint32, tag = "5")]
-    pub(crate) completions_min: u32,
-    #[prost(uint64, tag = "6")]
-    pub(crate) bytes_max: u64,
 }
