@@ -123,6 +123,7 @@ fn effects() -> Effects {
         congestion_marked: Some(4),
         discards: Some(5),
         pause_received: Some(PerPriority([1, 2, 3, 4, 5, 6, 7, 8])),
+        pause_received_ns: Some(PerPriority([9; 8])),
         pause_sent: None,
         packets_sent: Some(PerPriority([8; 8])),
         packets_received: None,

@@ -66,6 +66,8 @@ pub struct Effects {
     pub discards: Option<u64>,
     /// PFC pause frames received, by priority.
     pub pause_received: Option<PerPriority>,
+    /// Time for which received pause frames stopped this end, by priority, nanoseconds.
+    pub pause_received_ns: Option<PerPriority>,
     /// PFC pause frames sent, by priority.
     pub pause_sent: Option<PerPriority>,
     /// Packets sent, by priority: proof of the class that they went out in.
@@ -74,6 +76,49 @@ pub struct Effects {
     pub packets_received: Option<PerPriority>,
     /// Processor time of the thread that measured, nanoseconds.
     pub processor_ns: Option<u64>,
+}
+
+impl PerPriority {
+    /// All priorities together.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.0.iter().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self(std::array::from_fn(|priority| self.0[priority].saturating_sub(before.0[priority])))
+    }
+}
+
+impl Effects {
+    /// How far the counters moved from `before` to these, where both are known. A counter that went back (reset) did not move.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let count =
+            |now: Option<u64>, then: Option<u64>| now.zip(then).map(|(now, then)| now.saturating_sub(then));
+        let list = |now: Option<PerPriority>, then: Option<PerPriority>| {
+            now.zip(then).map(|(now, then)| now.since(then))
+        };
+        Self {
+            retransmits: count(self.retransmits, before.retransmits),
+            congestion_notifications_sent: count(
+                self.congestion_notifications_sent,
+                before.congestion_notifications_sent,
+            ),
+            congestion_notifications_handled: count(
+                self.congestion_notifications_handled,
+                before.congestion_notifications_handled,
+            ),
+            congestion_marked: count(self.congestion_marked, before.congestion_marked),
+            discards: count(self.discards, before.discards),
+            pause_received: list(self.pause_received, before.pause_received),
+            pause_received_ns: list(self.pause_received_ns, before.pause_received_ns),
+            pause_sent: list(self.pause_sent, before.pause_sent),
+            packets_sent: list(self.packets_sent, before.packets_sent),
+            packets_received: list(self.packets_received, before.packets_received),
+            processor_ns: count(self.processor_ns, before.processor_ns),
+        }
+    }
 }
 
 /// Why a stream was given up although nothing failed: it would have hurt somebody's job.
@@ -121,4 +166,28 @@ pub enum Outcome {
     Failed(Failure),
     /// It was not run, for a reason that says nothing about the pair.
     Excluded(Exclusion),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effects_are_what_moved_and_what_is_not_known_stays_so() {
+        let at = |retransmits, pauses: u64| Effects {
+            retransmits,
+            discards: Some(5),
+            pause_received: Some(PerPriority([pauses; 8])),
+            ..Effects::default()
+        };
+        let moved = at(Some(12), 9).since(&at(Some(2), 4));
+        assert_eq!((moved.retransmits, moved.discards, moved.packets_sent), (Some(10), Some(0), None));
+        assert_eq!(moved.pause_received.map(|p| p.sum()), Some(40));
+        assert_eq!(at(Some(1), 0).since(&at(None, 0)).retransmits, None, "not known before");
+        assert_eq!(
+            at(Some(1), 0).since(&at(Some(7), 3)),
+            at(Some(0), 0).since(&at(Some(0), 0)),
+            "a reset moves nothing"
+        );
+    }
 }

@@ -5,6 +5,7 @@
 mod bandwidth;
 mod latency;
 pub mod limits;
+pub mod mesh;
 mod session;
 
 pub use bandwidth::BandwidthMeter;

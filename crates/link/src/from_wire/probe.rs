@@ -98,6 +98,7 @@ fn effects(e: &wire::Effects) -> Result<Effects, FrameError> {
         packets_sent: list(&e.packets_sent)?,
         packets_received: list(&e.packets_received)?,
         processor_ns: e.processor_ns,
+        pause_received_ns: list(&e.pause_received_ns)?,
     })
 }
 

@@ -81,6 +81,7 @@ fn effects(e: &Effects) -> wire::Effects {
         packets_sent: list(e.packets_sent),
         packets_received: list(e.packets_received),
         processor_ns: e.processor_ns,
+        pause_received_ns: list(e.pause_received_ns),
     }
 }
 

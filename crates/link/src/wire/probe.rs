@@ -81,6 +81,8 @@ pub(crate) struct Effects {
     pub(crate) packets_received: Option<PerPriority>,
     #[prost(uint64, optional, tag = "10")]
     pub(crate) processor_ns: Option<u64>,
+    #[prost(message, optional, tag = "11")]
+    pub(crate) pause_received_ns: Option<PerPriority>,
 }
 
 /// Eight numbers.
