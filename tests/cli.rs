@@ -19,3 +19,5 @@ mod contracts;
 mod hosts;
 #[path = "cli/many.rs"]
 mod many;
+#[path = "cli/reports.rs"]
+mod reports;

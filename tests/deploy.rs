@@ -146,7 +146,8 @@ fn the_agent_sees_the_hosts_network_processes_kernel_log_and_sysfs() {
         .iter()
         .filter_map(|v| v["hostPath"]["path"].as_str())
         .collect();
-    assert_eq!(paths, ["/dev/infiniband", "/dev/kmsg", "/sys", "/run/rdmascope"]);
+    let kubelet = "/var/lib/kubelet/device-plugins";
+    assert_eq!(paths, ["/dev/infiniband", "/dev/kmsg", "/sys", kubelet, "/run/rdmascope"]);
     let added = container(&agent)["securityContext"]["capabilities"]["add"].as_sequence().expect("add");
     let added: Vec<&str> = added.iter().filter_map(Value::as_str).collect();
     assert_eq!(added, ["IPC_LOCK", "NET_ADMIN", "SYSLOG", "SYS_PTRACE", "SYS_ADMIN"]);
@@ -155,7 +156,7 @@ fn the_agent_sees_the_hosts_network_processes_kernel_log_and_sysfs() {
         assert!(readme.contains(&format!("`{capability}`")), "what {capability} is for is not said");
     }
     let mounts = container(&agent)["volumeMounts"].as_sequence().expect("mounts");
-    for path in ["/sys", "/dev/kmsg"] {
+    for path in ["/sys", "/dev/kmsg", kubelet] {
         let mount = mounts.iter().find(|mount| mount["mountPath"] == path).expect(path);
         assert_eq!(mount["readOnly"], true, "{path}: the agent changes nothing on the machine");
     }

@@ -122,6 +122,7 @@ fn findings_text(findings: &[Finding]) -> String {
 /// The agent's `/metrics` of the machine.
 fn metrics_text(Judged { now, log, findings }: &Judged) -> String {
     agent(&AgentInput {
+        mesh: None,
         version: "0.0.0",
         snapshot: Some(now),
         findings,

@@ -2,12 +2,26 @@
 
 #[path = "lab/adapters.rs"]
 mod adapters;
+#[path = "lab/causes.rs"]
+mod causes;
 #[path = "lab/check.rs"]
 mod check;
 #[path = "lab/conformance.rs"]
 mod conformance;
+#[path = "lab/effects.rs"]
+mod effects;
 #[path = "lab/faults.rs"]
 mod faults;
+#[path = "lab/iwarp.rs"]
+mod iwarp;
+#[path = "lab/labels.rs"]
+mod labels;
+#[path = "lab/mesh.rs"]
+mod mesh;
+#[path = "lab/network.rs"]
+mod network;
+#[path = "lab/report.rs"]
+mod report;
 #[path = "lab/safety.rs"]
 mod safety;
 #[path = "lab/soundness.rs"]

@@ -70,6 +70,26 @@ fn wrong_usage_has_its_own_exit_code() {
 }
 
 #[test]
+fn a_topology_file_that_is_wrong_is_refused_with_its_lines() {
+    let folder = Folder::new();
+    let topology = folder.file("topology.conf", "SwitchName=leaf1 Nodes=n[1-4]\nSwitchName=leaf2 Nodes=n4\n");
+    let config = folder.file("r.yaml", &format!("coordinator:\n  topology_file: {topology}\n"));
+    let words = ["topology.conf", "line 2: node n4 is on leaf1 already"];
+    fails(&run(&["config", "check", &config]), 78, &words);
+    fails(&run(&["coordinator", "--listen", "127.0.0.1:0", "--config", &config]), 78, &words);
+    // The agents' machines need not have it.
+    let elsewhere = folder.file("s.yaml", "coordinator:\n  topology_file: /no/such/topology\n");
+    let good = run(&["config", "check", &elsewhere]);
+    assert_eq!(good.code, Some(0), "{good:?}");
+    assert!(good.out.contains("leaves of /no/such/topology, at most 4 streams across each"), "{good:?}");
+    fails(
+        &run(&["coordinator", "--listen", "127.0.0.1:0", "--config", &elsewhere]),
+        78,
+        &["/no/such/topology"],
+    );
+}
+
+#[test]
 fn an_open_port_without_a_token_is_refused() {
     fails(&run(&["coordinator", "--listen", "0.0.0.0:0"]), 78, &["0.0.0.0:0", "there is no token"]);
     let folder = Folder::new();
@@ -140,7 +160,7 @@ fn a_wrong_token_is_told_and_writes_need_the_right_one() {
     assert_eq!(agent.ended(), None, "it goes on trying: the token may be replaced");
     cluster.wait_for_nodes(&["n1"]);
 
-    for path in ["/api/v1/sweeps", "/api/v1/probes", "/api/v1/pause", "/api/v1/resume"] {
+    for path in ["/api/v1/sweeps", "/api/v1/probes", "/api/v1/incasts", "/api/v1/pause", "/api/v1/resume"] {
         for token in [None, Some(OTHER_TOKEN)] {
             let answer = Api::new(&cluster.address, token).post(path, &json!({})).expect("an answer");
             assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::harness::{Cluster, Folder, PATIENCE, binary, finish, rdmascope, run};
 use rdmascope_fixtures::FakeHost;
-use rdmascope_tests::guest::{Signal, wait_until};
+use rdmascope_tests::guest::{Api, Signal, wait_until};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -75,6 +75,32 @@ fn a_probe_shows_its_steps_and_ends_with_the_figures() {
         ["bandwidth  not probed: busy\n", "  cause:     A port of the pair carries traffic", "  next step: "]
     {
         assert!(busy.out.contains(part), "no {part} in {}", busy.out);
+    }
+    let told = busy.out.lines().find(|line| line.contains("not run: busy: ")).expect("who is in the way");
+    assert!(told.contains("the port was not looked at yet"), "{told}");
+}
+
+#[test]
+fn a_forced_probe_is_in_the_history_of_both_nodes_and_keeps_to_the_limits() {
+    let cluster = three();
+    cluster.wait_for_nodes(&["n1", "n2", "n3"]);
+    let forced = cluster.run(&["probe", "n1", "n2", "--metric", "bandwidth", "--force"]);
+    // The share of a rate that is not known is not known either.
+    assert_eq!(forced.code, Some(1), "{forced:?}");
+    assert!(forced.out.contains("not run: busy: the port's rate is not known"), "{}", forced.out);
+    for node in ["n1", "n2"] {
+        let events = cluster.run(&["events", "--node", node]);
+        for part in ["of bandwidth was ordered; it must begin within 60 s", "n1/tcp/1 -> n2/tcp/1 is over"] {
+            assert!(events.out.contains(part), "no {part} in {}", events.out);
+        }
+    }
+    assert!(!cluster.run(&["events", "--node", "n3"]).out.contains("forced"));
+    let both = cluster.run(&["probe", "n1", "n2", "--force", "--drained"]);
+    assert_eq!(both.code, Some(64), "{both:?}");
+    let body = serde_json::json!({"source": "n1", "target": "n2", "force": true, "drained": true});
+    for (token, status) in [(None, 401), (Some(TOKEN), 400)] {
+        let api = Api::new(&cluster.address, token);
+        assert_eq!(api.post("/api/v1/probes", &body).unwrap().status, status);
     }
 }
 

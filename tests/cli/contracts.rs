@@ -59,7 +59,7 @@ fn prometheus_reads_what_a_running_coordinator_says() {
     }
     let pairs = api.get("/metrics/pairs").unwrap().text;
     assert!(
-        pairs.contains("method=\"tcp_half_rtt\"") && !pairs.contains("rc_half_rtt"),
+        pairs.contains("method=\"tcp_half_rtt\"") && !pairs.contains("method=\"rc_half_rtt\""),
         "TCP passes for RDMA:\n{pairs}"
     );
     let fresh = pairs

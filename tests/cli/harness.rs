@@ -122,9 +122,15 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// With a token, everything gets it; without, nothing has one.
     pub(crate) fn start(token: Option<&str>, agents: &[&str]) -> Self {
+        Self::configured("", token, agents)
+    }
+
+    /// The same, with a config file for the coordinator.
+    pub(crate) fn configured(config: &str, token: Option<&str>, agents: &[&str]) -> Self {
         let folder = Folder::new();
         let token = token.map(|token| folder.file("token", token));
         let mut command = rdmascope(&["coordinator", "--listen", "127.0.0.1:0"]);
+        command.args(["--config", &folder.file("config.yaml", config)]);
         command.args(token.iter().flat_map(|file| ["--token-file", file]));
         let coordinator = Program::start("coordinator", &mut command, &folder.path("coordinator.log"));
         let address = wait_until("the coordinator says where it listens", PATIENCE, || {

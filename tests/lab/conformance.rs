@@ -1,12 +1,31 @@
 //! The verbs transport on real devices, against the suite of all transports.
 
-use rdmascope_model::{EndpointInfo, Fabric, Role};
+use rdmascope_model::{EndpointInfo, Fabric, Manner, Operation, Role};
 use rdmascope_tests::guest::Endpoint;
-use rdmascope_transport::Transport;
 use rdmascope_transport::conformance::{RealTime, Subject, check};
 use rdmascope_transport::verbs::Verbs;
+use rdmascope_transport::{PortReading, Transport};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Ways of probing besides the ordinary one: each verb one way and both ways, on one queue pair and on several.
+pub(crate) fn manners() -> [Manner; 6] {
+    use Operation::{Read, Send, Write};
+    [
+        (Write, 1, true),
+        (Write, 16, false),
+        (Read, 1, false),
+        (Read, 3, true),
+        (Send, 1, false),
+        (Send, 16, true),
+    ]
+    .map(|(operation, queue_pairs, both_ways)| Manner {
+        operation,
+        queue_pairs,
+        both_ways,
+        ..Manner::default()
+    })
+}
 
 #[test]
 fn verbs_on_real_devices_does_what_every_transport_must_do() {
@@ -22,7 +41,15 @@ fn verbs_on_real_devices_does_what_every_transport_must_do() {
             netdev: Some(endpoint.port()),
             ..EndpointInfo::bare(endpoint.name().parse().expect("an endpoint name"), Fabric::Roce)
         };
-        (Box::new(Verbs::new(Arc::new(|_, _| None), waker.clone(), None, Path::new("/dev/infiniband"))), info)
+        (
+            Box::new(Verbs::new(
+                Arc::new(|_| PortReading::default()),
+                waker.clone(),
+                None,
+                Path::new("/dev/infiniband"),
+            )),
+            info,
+        )
     };
-    check(Subject { make: &mut make, drive: &mut drive, held: None });
+    check(Subject { make: &mut make, drive: &mut drive, held: None, manners: &manners() });
 }

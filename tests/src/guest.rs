@@ -7,6 +7,8 @@ mod adapters;
 mod api;
 mod cluster;
 mod endpoint;
+mod iwarp;
+mod pair;
 mod program;
 mod view;
 
@@ -14,6 +16,8 @@ pub use adapters::{Adapters, SimulatedNic};
 pub use api::{Answer, Api};
 pub use cluster::{Cluster, NODE_PREFIX};
 pub use endpoint::{Endpoint, Undo, endpoints};
+pub use iwarp::SoftIwarp;
+pub use pair::{Ended, Pair};
 pub use program::Program;
 pub use rustix::process::Signal;
 pub use view::pairs;

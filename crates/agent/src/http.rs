@@ -10,11 +10,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus::Registry;
 use rdmascope_expose::api::{HealthView, PauseLevel};
-use rdmascope_expose::metrics::{self, AgentInput, AgentOwn, CONTENT_TYPE};
+use rdmascope_expose::metrics::{self, AgentInput, AgentOwn, CONTENT_TYPE, MeshInput};
 use rdmascope_link::{PauseFlags, ProbeResult};
 use rdmascope_model::Metric;
+use rdmascope_probe::mesh::MeshHealth;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tracing::{error, info};
 
@@ -29,13 +31,14 @@ pub(crate) struct Shown {
 struct Present {
     connected: bool,
     paused: PauseFlags,
+    mesh: Option<MeshInput>,
 }
 
 impl Shown {
     pub(crate) fn new() -> prometheus::Result<Self> {
         let registry = Registry::new();
         let own = AgentOwn::new(&registry)?;
-        let now = Present { connected: false, paused: PauseFlags::default() };
+        let now = Present { connected: false, paused: PauseFlags::default(), mesh: None };
         Ok(Self { registry, own, seen: Arc::default(), now: Mutex::new(now) })
     }
 
@@ -43,6 +46,20 @@ impl Shown {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         now.connected = connected;
         now.paused = paused;
+    }
+
+    /// How the mesh of pings does, and how many batches no coordinator was there for.
+    pub(crate) fn mesh(&self, health: Option<MeshHealth>, dropped: u64) {
+        let mesh = health.map(|health| MeshInput {
+            endpoints: health.endpoints,
+            receives_posted: health.receives_posted,
+            receives_wanted: health.receives_wanted,
+            refused: health.refused,
+            dropped: health.dropped + dropped,
+            longest_gap: Duration::from_nanos(health.longest_gap_ns),
+            waited: health.waited_ns.map(Duration::from_nanos),
+        });
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).mesh = mesh;
     }
 
     pub(crate) fn count(&self, results: &[ProbeResult]) {
@@ -63,6 +80,7 @@ impl Shown {
             retransmits: rdmascope_checks::counters::retransmits,
             paused: PauseLevel::of(now.paused.all, now.paused.bandwidth),
             uplink_connected: now.connected,
+            mesh: now.mesh,
         });
         drop(seen);
         drop(now);

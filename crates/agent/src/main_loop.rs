@@ -1,6 +1,6 @@
 //! The agent's one loop: everything that can happen ends here as an event of the pure state, and its actions are done.
 
-use crate::machine::{News, OwnTraffic, Watcher};
+use crate::machine::{News, OwnTraffic, Watcher, held};
 use crate::uplink::{Happened, Queues};
 use crate::{Error, VERSION, http, probes, uplink};
 use rdmascope_checks::Policy;
@@ -10,6 +10,7 @@ use rdmascope_expose::metrics::ProbeOutcome;
 use rdmascope_host::{Clock, Host, boot_id, host_name};
 use rdmascope_link::ToCoordinator;
 use rdmascope_model::{EndpointName, LeaseId, Load, Mono, Outcome, ProbePlan, Reading};
+use rdmascope_probe::mesh::MeshEvent;
 use rdmascope_transport::Transport;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -28,11 +29,13 @@ struct Loop {
     state: Agent,
     clock: Clock,
     host: Host,
-    transport: Box<dyn Transport>,
+    transport: probes::Probes,
     queues: Option<Queues>,
     own: Arc<OwnTraffic>,
     /// Leases whose traffic is counted as our own.
     counted: BTreeMap<LeaseId, (EndpointName, Option<String>)>,
+    /// Where whoever looks at the machine puts the answer.
+    news: mpsc::Sender<News>,
     shown: Arc<http::Shown>,
 }
 
@@ -72,7 +75,7 @@ pub(crate) async fn run(
         own: Arc::clone(&own),
         counted: shown.own.clone(),
         seen: Arc::clone(&shown.seen),
-        news: news_in,
+        news: news_in.clone(),
     };
     // Dropped with this function, and with it every task.
     let mut tasks = JoinSet::new();
@@ -85,8 +88,9 @@ pub(crate) async fn run(
         tasks.spawn(watcher.watch());
     }
     tasks.spawn(uplink::keep(coordinator, token, happened_in));
-    let transport = probes::transport(config.transport, &host, &woken, own_address);
-    let mut this = Loop { state, clock, host, transport, queues: None, own, counted: BTreeMap::new(), shown };
+    let transport = probes::Probes::new(config.transport, &host, clock, &woken, own_address);
+    let counted = BTreeMap::new();
+    let mut this = Loop { state, clock, host, transport, queues: None, own, counted, news: news_in, shown };
     tokio::pin!(shutdown);
     loop {
         let wait =
@@ -99,6 +103,7 @@ pub(crate) async fn run(
             () = tokio::time::sleep(wait) => this.feed(Event::Tick),
         }
         this.poll_transport();
+        this.poll_mesh();
     }
     info!("agent stops");
     this.close_all();
@@ -158,7 +163,8 @@ impl Loop {
                 self.feed(Event::Inventory { endpoints, findings });
                 self.feed(Event::Facts(facts));
             }
-            News::Idle(idle) => self.feed(Event::Idle(idle)),
+            News::Idle(ports) => self.feed(Event::Idle(ports)),
+            News::Looked(lease, free) => self.feed(Event::Looked(lease, free)),
             News::Pause(flags) => {
                 if flags.all || flags.bandwidth {
                     warn!(all = flags.all, bandwidth = flags.bandwidth, "the local pause file is there");
@@ -180,6 +186,16 @@ impl Loop {
         }
     }
 
+    fn poll_mesh(&mut self) {
+        while let Some(event) = self.transport.next_mesh_event() {
+            if let MeshEvent::Closed(endpoint, Some(failure)) = &event {
+                warn!(%endpoint, %failure, "an endpoint takes no pings any more");
+            }
+            self.feed(Event::Mesh(event));
+        }
+        self.shown.mesh(self.state.mesh_health(), self.state.pings_dropped());
+    }
+
     fn act(&mut self, action: Action) {
         let now = self.clock.now().mono;
         match action {
@@ -193,19 +209,29 @@ impl Loop {
                 self.transport.prepare(&plan, &endpoint, now);
             }
             Action::Connect(lease, offer) => self.transport.connect(lease, &offer, now),
+            Action::Look(lease, name) => {
+                let (host, news) = (self.host.clone(), self.news.clone());
+                tokio::spawn(async move {
+                    let free = held(&host, &name.device).await;
+                    // Nobody listens any more: the agent stops.
+                    let _ = news.send(News::Looked(lease, free)).await;
+                });
+            }
             Action::Start(lease) => self.transport.start(lease, now),
             Action::Close(lease) => self.close(lease, now),
+            Action::Mesh(command) => self.transport.mesh(command),
         }
     }
 
     fn send(&mut self, frame: &ToCoordinator) {
         let Some(queues) = &self.queues else { return };
-        // New results are awaited by a lease; old ones, sent again after a restart, can wait.
+        // New results are awaited by a lease; old ones, sent again after a restart, and those of pings can wait.
         let bulk = match frame {
             ToCoordinator::Results(results) => {
                 self.shown.count(results);
                 results.iter().all(|result| result.lease.is_none())
             }
+            ToCoordinator::Pings { .. } => true,
             _ => false,
         };
         let queue = if bulk { &queues.bulk } else { &queues.control };

@@ -1,7 +1,8 @@
-//! A check, a rule of the kernel log, or what differs between nodes, in words: the page that `rdmascope explain` prints and that stands among the runbooks.
+//! A check, a rule of the kernel log, what differs between nodes, or why a probe failed, in words: the page that `rdmascope explain` prints and that stands among the runbooks.
 
 use crate::Check;
 use crate::log::Rule;
+use rdmascope_model::Cause;
 
 /// The page of a check, as Markdown that is as easy to read on a terminal.
 #[must_use]
@@ -42,6 +43,13 @@ pub fn drift_page() -> String {
     ];
     let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     written(DRIFT, about, &owned(&DRIFT_CAUSES), &owned(&steps))
+}
+
+/// The page of a probe's cause, likewise.
+#[must_use]
+pub fn cause_page(cause: Cause) -> String {
+    let about = format!("Why a probe between two endpoints failed.\n\n{}", cause.text());
+    written(cause.id(), &about, &[], &[cause.next_step().to_owned()])
 }
 
 fn written(id: &str, about: &str, causes: &[String], next_steps: &[String]) -> String {

@@ -25,7 +25,7 @@ mod wires;
 pub use addressing::{NoGid, is_iwarp, usable_gid};
 pub use check::{Check, Look, Settles};
 pub use checks::ALL;
-pub use explain::{DRIFT, DRIFT_CAUSES, drift_page, page, rule_page};
+pub use explain::{DRIFT, DRIFT_CAUSES, cause_page, drift_page, page, rule_page};
 pub use past::{Change, GidMove, Past, Rise, Source};
 pub use policy::Policy;
 

@@ -2,6 +2,7 @@
 
 use crate::check_arguments::{CaptureFlags, CheckFlags, ExplainFlags};
 use crate::cluster_arguments::{AckFlags, EventsFlags, FindingsFlags, MaintenanceFlags, NodesCommand};
+use crate::probe_arguments::ProbeFlags;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_config::HostPort;
 use rdmascope_expose::api::MetricChoice;
@@ -115,7 +116,7 @@ pub(crate) struct CoordinatorAt {
     pub(crate) token_file: Option<PathBuf>,
 }
 
-/// Show the matrix of latency or bandwidth
+/// Show the matrix of latency, bandwidth or pings
 ///
 /// Sources are rows, targets are columns. Below the table stands why pairs failed, and what to do next. A
 /// matrix that is too wide for the terminal becomes a list of the worst pairs.
@@ -124,6 +125,7 @@ pub(crate) struct CoordinatorAt {
 Examples:
   rdmascope matrix                       latency
   rdmascope matrix --metric bandwidth
+  rdmascope matrix --metric ping         network round trip, and loss
   rdmascope matrix --csv > matrix.csv    for a spreadsheet")]
 pub(crate) struct MatrixFlags {
     /// What to show
@@ -162,33 +164,6 @@ pub(crate) struct SweepFlags {
     pub(crate) at: CoordinatorAt,
 }
 
-/// Probe one pair now, step by step
-///
-/// Says why a pair fails, and what to do next.
-///
-/// Endpoints are named NODE/DEVICE/PORT; NODE/DEVICE or NODE will do where that names only one.
-///
-/// Exit code: 0 when it was measured, 1 when not.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  rdmascope probe node1 node2
-  rdmascope probe node1/mlx5_0/1 node2/mlx5_3/1 --metric all --drained")]
-pub(crate) struct ProbeFlags {
-    /// Endpoint that sends
-    pub(crate) source: String,
-    /// Endpoint that receives
-    pub(crate) target: String,
-    /// What to measure
-    #[arg(long, value_enum, default_value_t = Metrics::Latency)]
-    pub(crate) metric: Metrics,
-    /// The two nodes carry no job: measure bandwidth although ports look busy, or nobody can tell
-    #[arg(long)]
-    pub(crate) drained: bool,
-    #[command(flatten)]
-    pub(crate) at: CoordinatorAt,
-}
-
 /// What to pause or resume.
 #[derive(Debug, Args)]
 pub(crate) struct PauseFlags {
@@ -202,13 +177,15 @@ pub(crate) struct PauseFlags {
     pub(crate) at: CoordinatorAt,
 }
 
-/// One of the two.
+/// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OneMetric {
     /// Half round trip of an RDMA write
     Latency,
     /// Goodput of RDMA writes
     Bandwidth,
+    /// Network round trip of UD pings, and loss
+    Ping,
 }
 
 /// One of the two, or both.

@@ -96,10 +96,10 @@ pub(crate) struct CaptureFlags {
     pub(crate) root: Option<PathBuf>,
 }
 
-/// Say what a finding means, where it comes from, and what to do
+/// Say what a finding or the cause of a failed probe means, where it comes from, and what to do
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rdmascope explain port-state")]
 pub(crate) struct ExplainFlags {
-    /// The id that stands in brackets behind a finding
+    /// The id that stands in brackets behind a finding, or the cause that a failed probe names
     pub(crate) id: String,
 }

@@ -2,7 +2,8 @@
 
 use crate::failure::{Failure, code};
 use crate::output::print;
-use rdmascope_config::{AgentConfig, Config, CoordinatorConfig, LogFormat, TransportKind};
+use rdmascope_config::{AgentConfig, Config, CoordinatorConfig, LogFormat, TransportKind, read_leaves};
+use rdmascope_model::in_one_line;
 use std::fmt::Display;
 use std::path::Path;
 
@@ -14,6 +15,12 @@ pub(crate) fn run(file: &Path) -> Result<u8, Failure> {
         exposed.iter().flatten().map(|exposed| format!("{}: {exposed}", file.display())).collect();
     if !exposed.is_empty() {
         return Err(Failure::new(code::CONFIG, exposed.join("\n")));
+    }
+    // Only the coordinator's machine need have it.
+    if let Some(Err(error)) =
+        config.coordinator.topology_file.as_deref().filter(|f| f.exists()).map(read_leaves)
+    {
+        return Err(Failure::new(code::CONFIG, in_one_line(&error)));
     }
     print(&summary(file, &config))?;
     Ok(0)
@@ -64,14 +71,20 @@ fn agent(agent: &AgentConfig) -> String {
 fn coordinator(coordinator: &CoordinatorConfig) -> String {
     format!(
         "coordinator\n  listens on {}\n  token {}\n  state {}\n  {} pings per second and endpoint\n  \
-         all pairs within {} s, then {} s rest\n  metrics of single pairs up to {} pairs\n",
+         all pairs within {} s, then {} s rest\n  metrics of single pairs up to {} pairs\n  leaves {}\n",
         coordinator.listen,
         or(coordinator.token_file.as_ref().map(|file| file.display()), "none"),
         or(coordinator.state_dir.as_ref().map(|folder| folder.display()), "is not kept over a restart"),
         coordinator.mesh.pings_per_second,
         coordinator.sweep.coverage.as_secs_f64(),
         coordinator.sweep.pause.as_secs_f64(),
-        coordinator.metrics.pairs_max
+        coordinator.metrics.pairs_max,
+        or(
+            coordinator.topology_file.as_ref().map(|file| {
+                format!("of {}, at most {} streams across each", file.display(), coordinator.streams_per_leaf)
+            }),
+            "are not known: no cap on their streams"
+        )
     )
 }
 

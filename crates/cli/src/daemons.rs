@@ -98,7 +98,9 @@ fn coordinator_failed(error: rdmascope_coordinator::Error) -> Failure {
     use rdmascope_coordinator::Error;
     match &error {
         Error::Listen { address, source } => cannot_listen(*address, source, "coordinator"),
-        Error::Exposed(_) | Error::Token(_) => Failure::new(code::CONFIG, in_one_line(&error)),
+        Error::Exposed(_) | Error::Token(_) | Error::Topology(_) => {
+            Failure::new(code::CONFIG, in_one_line(&error))
+        }
         Error::Metrics(_) | Error::Serve(_) => Failure::new(code::FAILED, in_one_line(&error)),
     }
 }

@@ -62,6 +62,11 @@ pub(crate) fn ratio(ratio: f64) -> String {
     format!("{} times the median", three_digits(ratio))
 }
 
+/// `2.5 % lost`.
+pub(crate) fn loss(ratio: f64) -> String {
+    format!("{} % lost", three_digits(ratio * 100.0))
+}
+
 /// What was measured of a pair's latency; nothing where it was not.
 pub(crate) fn latency(cell: &CellView<LatencyFigures>) -> Option<String> {
     let figures = cell.figures.as_ref()?;

@@ -18,7 +18,9 @@ mod matrix;
 mod output;
 mod pause;
 mod probe;
+mod probe_arguments;
 mod reasons;
+mod report;
 mod sweep;
 mod table;
 

@@ -3,9 +3,12 @@
 use crate::arguments::{MatrixFlags, OneMetric};
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::output::{columns, print};
-use crate::{pause, reasons, table};
+use crate::output::{columns, plain, print};
+use crate::{figures, pause, reasons, table};
 use rdmascope_expose::api::{MatrixCause, MatrixView, PairView, PauseLevel, StatusView};
+
+/// Pairs with loss that are told in words.
+const LOSSY_MAX: usize = 8;
 
 /// Runs it.
 pub(crate) fn run(flags: &MatrixFlags) -> Result<u8, Failure> {
@@ -13,6 +16,7 @@ pub(crate) fn run(flags: &MatrixFlags) -> Result<u8, Failure> {
     let metric = match flags.metric {
         OneMetric::Latency => "latency",
         OneMetric::Bandwidth => "bandwidth",
+        OneMetric::Ping => "ping",
     };
     if flags.json || flags.csv {
         let format = if flags.json { "json" } else { "csv" };
@@ -43,10 +47,31 @@ fn for_people(client: &Client, metric: OneMetric, view: &MatrixView) -> String {
         let failure = match metric {
             OneMetric::Latency => pair.latency.failure,
             OneMetric::Bandwidth => pair.bandwidth.failure,
+            OneMetric::Ping => pair.ping.failure,
         };
         failure.filter(|failure| failure.cause == row.cause).map(|failure| failure.evidence)
     };
-    table::draw(view, columns()) + &reasons::words(view, evidence)
+    table::draw(view, columns()) + &lossy(client, view) + &reasons::words(view, evidence)
+}
+
+/// The pairs that lose most, each with what its pings say of it.
+fn lossy(client: &Client, view: &MatrixView) -> String {
+    let mut text = String::new();
+    let pairs = table::lossy(view);
+    for (loss, source, target) in pairs.iter().take(LOSSY_MAX) {
+        let name = |index: usize| view.endpoints.get(index).map_or("", String::as_str);
+        let (source, target) = (name(*source), name(*target));
+        text.push_str(&format!("\nloss: {} -> {}, {}\n", plain(source), plain(target), figures::loss(*loss)));
+        // The pair may be fine by now, and the coordinator gone: the rest is still worth showing.
+        let pair: Option<PairView> = client.get(&pair_path(source, target)).ok();
+        for verdict in pair.iter().flat_map(|pair| &pair.verdicts) {
+            text.push_str(&reasons::verdict(verdict));
+        }
+    }
+    if pairs.len() > LOSSY_MAX {
+        text.push_str(&format!("and {} more pairs with loss\n", pairs.len() - LOSSY_MAX));
+    }
+    text
 }
 
 /// What a reader of the matrix should know besides.

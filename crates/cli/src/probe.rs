@@ -1,12 +1,17 @@
 //! `rdmascope probe`: one pair now, step by step, then the figures or the cause.
 
-use crate::arguments::{Metrics, ProbeFlags};
+use crate::arguments::Metrics;
 use crate::client::Client;
 use crate::failure::{Failure, code};
 use crate::figures;
 use crate::output::{Progress, plain, print};
+use crate::probe_arguments::ProbeFlags;
 use crate::reasons::line;
-use rdmascope_expose::api::{CellView, ProbeRequest, ProbeState, ProbeStep, ProbeView};
+use crate::report;
+use rdmascope_expose::api::{
+    CellView, IncastRequest, MeasurementState, MeasurementView, ProbeKind, ProbeRequest, ProbeState,
+    ProbeStep, ProbeView, ServiceList, Severity,
+};
 use rdmascope_model::Exclusion;
 use std::thread::sleep;
 use std::time::Duration;
@@ -14,21 +19,80 @@ use std::time::Duration;
 /// How often the coordinator is asked.
 const BETWEEN: Duration = Duration::from_millis(100);
 
+/// Between two questions about a run of many measurements, whose answers are long.
+const BETWEEN_LONG: Duration = Duration::from_millis(500);
+
 /// Runs it.
 pub(crate) fn run(flags: &ProbeFlags) -> Result<u8, Failure> {
     let client = Client::new(&flags.at);
-    let request = ProbeRequest {
-        source: flags.source.clone(),
-        target: flags.target.clone(),
-        metric: flags.metric.into(),
-        drained: flags.drained,
+    let mut seen: Vec<ProbeView> = Vec::new();
+    if let Some(target) = &flags.incast {
+        let request = IncastRequest {
+            sources: flags.from.clone(),
+            target: target.clone(),
+            drained: flags.drained,
+            class: flags.class,
+            device: flags.device.clone(),
+        };
+        seen.push(one(&client, client.post("/api/v1/incasts", &request)?, flags)?);
+    } else {
+        let source = flags.source.clone().unwrap_or_default();
+        for target in targets(&client, flags, &source)? {
+            let request = ProbeRequest {
+                source: source.clone(),
+                target,
+                metric: flags.metric.into(),
+                drained: flags.drained,
+                force: flags.force,
+                full: flags.full,
+                paths: flags.paths,
+                gpu: flags.gpu,
+                class: flags.class,
+                device: flags.device.clone(),
+                service: flags.service.clone(),
+            };
+            seen.push(one(&client, client.post("/api/v1/probes", &request)?, flags)?);
+        }
+    }
+    if flags.json {
+        let text = match &seen[..] {
+            [one] => serde_json::to_string_pretty(one),
+            all => serde_json::to_string_pretty(all),
+        };
+        let text = text.map_err(|error| Failure::new(code::FAILED, format!("no JSON: {error}")))?;
+        print(&format!("{text}\n"))?;
+    }
+    Ok(if seen.iter().all(is_fine) { 0 } else { code::FAILED })
+}
+
+/// The one target that was named, or the peers of the service.
+fn targets(client: &Client, flags: &ProbeFlags, source: &str) -> Result<Vec<String>, Failure> {
+    let (Some(name), None) = (&flags.service, &flags.target) else {
+        return Ok(flags.target.iter().cloned().collect());
     };
-    let mut probe: ProbeView = client.post("/api/v1/probes", &request)?;
-    print(&format!("{} -> {}\n", plain(&probe.source), plain(&probe.target)))?;
+    let list: ServiceList = client.get("/api/v1/services")?;
+    let Some(service) = list.services.iter().find(|service| service.name == *name) else {
+        let known: Vec<_> = list.services.iter().map(|service| plain(&service.name)).collect();
+        let failure = Failure::new(code::FAILED, format!("no service '{}'", plain(name)));
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        return Err(failure
+            .then(format!("known are: {known}; services stand under coordinator.services in the config")));
+    };
+    let node = source.split('/').next().unwrap_or(source);
+    Ok(service.peers.iter().filter(|peer| *peer != node).cloned().collect())
+}
+
+/// Waits for the end of one run, and shows it.
+fn one(client: &Client, mut probe: ProbeView, flags: &ProbeFlags) -> Result<ProbeView, Failure> {
+    let long = probe.kind != ProbeKind::Probe;
+    let steps = !long && !flags.json;
+    if steps {
+        print(&format!("{} -> {}\n", plain(&probe.source), plain(&probe.target)))?;
+    }
     let mut progress = Progress::new();
     let mut shown = 0;
     loop {
-        for step in probe.steps.iter().skip(shown) {
+        for step in probe.steps.iter().skip(shown).filter(|_| steps) {
             progress.clear();
             print(&step_line(step))?;
         }
@@ -37,14 +101,41 @@ pub(crate) fn run(flags: &ProbeFlags) -> Result<u8, Failure> {
             break;
         }
         if probe.state == ProbeState::Waiting {
-            progress.show("waiting until both endpoints are free");
+            progress.show("waiting until all endpoints are free");
+        } else if long && progress.is_live() {
+            progress.show(&how_far(&probe));
         }
-        sleep(BETWEEN);
+        sleep(if long { BETWEEN_LONG } else { BETWEEN });
         probe = client.get(&format!("/api/v1/probes/{}", probe.id))?;
     }
     progress.clear();
-    print(&format!("\n{}", result(&probe, flags.metric)))?;
-    Ok(if probe.state == ProbeState::Done { 0 } else { code::FAILED })
+    if !flags.json {
+        print(&match probe.kind {
+            ProbeKind::Probe if is_usual(&probe) => format!("\n{}", result(&probe, flags.metric)),
+            ProbeKind::Probe => format!("\n{}", report::measurements(&probe)),
+            ProbeKind::Full => report::full(&probe),
+            ProbeKind::Incast => report::incast(&probe),
+        })?;
+    }
+    Ok(probe)
+}
+
+/// Measured in the manner of the matrix, which has the figures then.
+fn is_usual(probe: &ProbeView) -> bool {
+    probe.measurements.iter().all(|m| m.manner.dscp == 0 && m.manner.service_level == 0)
+}
+
+fn how_far(probe: &ProbeView) -> String {
+    let waiting =
+        |m: &&MeasurementView| !matches!(m.state, MeasurementState::Waiting | MeasurementState::Running);
+    let done = probe.measurements.iter().filter(waiting).count();
+    let now = probe.measurements.iter().find(|m| m.state == MeasurementState::Running);
+    let now = now.map(|m| format!(": {}", plain(&m.label))).unwrap_or_default();
+    format!("{done} of {} measurements done{now}", probe.measurements.len())
+}
+
+fn is_fine(probe: &ProbeView) -> bool {
+    probe.state == ProbeState::Done && probe.verdicts.iter().all(|verdict| verdict.status != Severity::Fail)
 }
 
 fn step_line(step: &ProbeStep) -> String {

@@ -1,7 +1,7 @@
 //! Why pairs have no figure: one block for each cause, with what was seen and what to do next.
 
 use crate::output::plain;
-use rdmascope_expose::api::{CellState, MatrixCause, MatrixView};
+use rdmascope_expose::api::{CellState, MatrixCause, MatrixView, PairVerdict};
 use std::collections::BTreeMap;
 
 /// Pairs named in a block at most.
@@ -30,6 +30,15 @@ pub(crate) fn words(view: &MatrixView, evidence: impl Fn(&MatrixCause) -> Option
     if view.causes_left_out > 0 {
         text.push_str(&format!("\n{} more pairs are not listed\n", view.causes_left_out));
     }
+    text
+}
+
+/// What pings say of a pair that answers.
+pub(crate) fn verdict(verdict: &PairVerdict) -> String {
+    let mut text = format!("  {}\n", plain(&verdict.id));
+    line(&mut text, "cause", &verdict.text);
+    line(&mut text, "seen", &verdict.evidence);
+    line(&mut text, "next step", &verdict.next_step);
     text
 }
 

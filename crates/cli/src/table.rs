@@ -1,6 +1,6 @@
 //! The matrix in a terminal: a table while it fits, else a list of the worst pairs; states are words.
 
-use crate::figures::{Unit, ratio};
+use crate::figures::{Unit, loss, ratio};
 use crate::output::plain;
 use rdmascope_expose::api::{CellState, MatrixView};
 use std::cmp::Reverse;
@@ -65,6 +65,11 @@ impl<'a> Grid<'a> {
         *rows?.get(row)?.get(column)?
     }
 
+    fn loss(&self, row: usize, column: usize) -> Option<f64> {
+        let rows = self.view.loss_ratio.as_ref()?;
+        rows.get(row)?.get(column).copied()?.filter(|loss| *loss > 0.0)
+    }
+
     fn cell(&self, row: usize, column: usize, tails: bool) -> String {
         let Some(state) = self.state(row, column) else { return "-".to_owned() };
         let Some(value) = self.value(row, column) else { return state.as_str().to_owned() };
@@ -72,6 +77,9 @@ impl<'a> Grid<'a> {
         let p99 = self.view.p99_ns.as_ref().and_then(|rows| *rows.get(row)?.get(column)?);
         if let Some(p99) = p99.filter(|_| tails) {
             text = format!("{text}/{}", self.unit.number(p99));
+        }
+        if self.loss(row, column).is_some() {
+            text.push('!');
         }
         if state == CellState::Fresh { text } else { format!("{text} {}", state.as_str()) }
     }
@@ -177,13 +185,15 @@ impl<'a> Grid<'a> {
         for (value, row, column) in measured {
             let to_median = self.view.median.filter(|median| *median > 0);
             let to_median = to_median.map(|median| format!(", {}", ratio(value as f64 / median as f64)));
+            let lost = self.loss(row, column).map(|share| format!(", {}", loss(share)));
             text.push_str(&format!(
-                "  {:>7} {}  {} -> {}{}\n",
+                "  {:>7} {}  {} -> {}{}{}\n",
                 self.unit.number(value),
                 self.unit.as_str(),
                 plain(&self.view.endpoints[row]),
                 plain(&self.view.endpoints[column]),
-                to_median.unwrap_or_default()
+                to_median.unwrap_or_default(),
+                lost.unwrap_or_default()
             ));
         }
         text
@@ -199,8 +209,23 @@ impl<'a> Grid<'a> {
             let seconds = self.view.stale_after_seconds;
             text.push_str(&format!("stale: last measured more than {seconds:.0} s ago\n"));
         }
+        let lossy = lossy(self.view).len();
+        if lossy > 0 {
+            text.push_str(&format!("!: loses pings ({lossy} pairs)\n"));
+        }
         if text.is_empty() { text } else { format!("\n{text}") }
     }
+}
+
+/// The fresh pairs that lose pings, with the share that they lose, the worst first.
+pub(crate) fn lossy(view: &MatrixView) -> Vec<(f64, usize, usize)> {
+    let grid = Grid::new(view);
+    let pairs = (0..grid.len()).flat_map(|row| (0..grid.len()).map(move |column| (row, column)));
+    let fresh = pairs.filter(|&(row, column)| grid.state(row, column) == Some(CellState::Fresh));
+    let mut lossy: Vec<_> =
+        fresh.filter_map(|(row, column)| Some((grid.loss(row, column)?, row, column))).collect();
+    lossy.sort_by(|a, b| b.0.total_cmp(&a.0));
+    lossy
 }
 
 /// Characters, for columns: names and numbers have no wide ones.
@@ -248,6 +273,7 @@ mod tests {
             p50_ns: Some(vec![vec![None, Some(8_210), Some(24_630)], vec![None; 3], vec![None; 3]]),
             p99_ns: Some(vec![vec![None, Some(31_694), None], vec![None; 3], vec![None; 3]]),
             average_bits_per_second: None,
+            loss_ratio: None,
             measured_at_ms: Vec::new(),
             causes: Vec::new(),
             causes_left_out: 0,
@@ -303,6 +329,24 @@ mod tests {
             list.lines().position(|line| line.contains("0.50 Gbit/s  a/rxe0/1 -> c/rxe0/1, 0.12 times"));
         let second = list.lines().position(|line| line.contains("4.00 Gbit/s  a/rxe0/1 -> b/rxe0/1"));
         assert!(first.is_some() && first < second, "{list}");
+    }
+
+    #[test]
+    fn pairs_that_lose_pings_are_marked_and_the_worst_comes_first() {
+        let mut pings = view();
+        pings.state = ["-fs", "f-e", "nn-"].map(str::to_owned).to_vec();
+        pings.p50_ns =
+            Some(vec![vec![None, Some(8_210), Some(24_630)], vec![Some(9_000), None, None], vec![None; 3]]);
+        pings.p99_ns = None;
+        pings.loss_ratio =
+            Some(vec![vec![None, Some(0.05), Some(0.5)], vec![Some(0.25), None, None], vec![None; 3]]);
+        let text = draw(&pings, 80);
+        assert!(text.contains("8.21!") && text.contains("24.6! stale"), "{text}");
+        assert!(text.contains("!: loses pings (2 pairs)"), "what is stale is not counted: {text}");
+        assert_eq!(lossy(&pings), [(0.25, 1, 0), (0.05, 0, 1)]);
+        assert!(draw(&pings, 20).contains("times the median, 5.00 % lost"), "{}", draw(&pings, 20));
+        pings.loss_ratio = Some(vec![vec![Some(0.0); 3]; 3]);
+        assert!(!draw(&pings, 80).contains('!'), "none lost is no loss");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) const SECTIONS: [(&str, &str); 6] = [
 ];
 
 /// The keys, in the order of the reference; keys of one section stand together, after those of its parent.
-pub(crate) const KEYS: [Key; 21] = [
+pub(crate) const KEYS: [Key; 25] = [
     Key {
         path: "agent.coordinator",
         form: "HOST:PORT",
@@ -153,6 +153,31 @@ pub(crate) const KEYS: [Key; 21] = [
               Default: none is kept; after a restart the agents send what they remember, and the next sweep does the rest.",
     },
     Key {
+        path: "coordinator.services",
+        form: "services by their names, each with device, class and peers",
+        default: None,
+        example: "{embed: {device: mlx5_0, class: 26, peers: [node1, node2]}}",
+        doc: "Services that `rdmascope probe NODE --service NAME` probes as they use the network: over this device (default: \
+              the only one of each node), in this class (a DSCP or its name such as af31; a service level on InfiniBand; \
+              default: 0), to these nodes. Default: none.",
+    },
+    Key {
+        path: "coordinator.topology_file",
+        form: "absolute path",
+        default: None,
+        example: "/etc/slurm/topology.conf",
+        doc: "File that says which leaf switch each node hangs on: lines NODE,LEAF, or Slurm's topology.conf. Default: none; \
+              streams_per_leaf then has no effect.",
+    },
+    Key {
+        path: "coordinator.streams_per_leaf",
+        form: "1 to 64",
+        default: Some("4"),
+        example: "",
+        doc: "Bandwidth probes that may cross the uplinks of one leaf at the same time, on drained nodes too: the jobs of \
+              other nodes share them. Default: four, half of the uplinks of a small leaf.",
+    },
+    Key {
         path: "coordinator.mesh.pings_per_second",
         form: "1 to 10",
         default: Some("10"),
@@ -161,11 +186,20 @@ pub(crate) const KEYS: [Key; 21] = [
               code and no config lifts it.",
     },
     Key {
+        path: "coordinator.mesh.labels",
+        form: "1 to 256",
+        default: Some("16"),
+        example: "",
+        doc: "Path labels that the pings of each pair rotate through, so that each of several equal paths carries some of them. \
+              Default: 16, which meet each of 4 paths with a probability of 0.96; 8 paths want 32 (0.89) or 64 (0.998). \
+              With 1 all pings of a pair take one path.",
+    },
+    Key {
         path: "coordinator.sweep.coverage",
         form: "duration, 1s to 24h",
         default: Some("120s"),
         example: "",
-        doc: "Time in which the sweeps are to cover all pairs. A cell counts as stale after three times this time \
+        doc: "Time in which pings and sweeps are to cover all pairs, as far as the rate allows. A cell counts as stale after three times this time \
               (60 s at least). Default: two minutes, so that a fault shows before most jobs time out on it.",
     },
     Key {

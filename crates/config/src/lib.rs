@@ -11,8 +11,10 @@ mod names;
 mod pinned;
 mod problem;
 mod reference;
+mod services;
 mod settings;
 mod token;
+mod topology;
 mod tree;
 mod values;
 
@@ -23,9 +25,11 @@ pub use names::distance;
 pub use pinned::pinned;
 pub use problem::{Problem, Problems};
 pub use reference::reference;
+pub use services::ServiceConfig;
 pub use settings::{
     AgentConfig, Config, CoordinatorConfig, Exposed, LogConfig, LogFormat, LogLevel, MeshConfig,
     MetricsConfig, SweepConfig, TransportKind,
 };
 pub use token::{Token, TokenError};
+pub use topology::{Leaves, TopologyError, TopologyProblem, leaves, read_leaves};
 pub use values::{HostPort, HostPortError};

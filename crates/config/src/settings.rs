@@ -3,10 +3,12 @@
 use crate::expectations;
 use crate::keys::KEYS;
 use crate::problem::{Found, Wrong};
+use crate::services::{self, ServiceConfig};
 use crate::tree::{self, Node, Value};
 use crate::values::{self, HostPort};
 use crate::{token, values::shown};
 use rdmascope_checks::Policy;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -71,6 +73,12 @@ pub struct CoordinatorConfig {
     pub insecure: bool,
     /// Folder that keeps the matrix over a restart; `None`: nothing is kept.
     pub state_dir: Option<PathBuf>,
+    /// Services by their names.
+    pub services: BTreeMap<String, ServiceConfig>,
+    /// File that says which leaf each node hangs on; `None`: not known.
+    pub topology_file: Option<PathBuf>,
+    /// Streams that may cross the uplinks of one leaf at the same time, 1 to 64.
+    pub streams_per_leaf: u32,
     /// Pings that are always on.
     pub mesh: MeshConfig,
     /// Continuous sweeps.
@@ -84,6 +92,8 @@ pub struct CoordinatorConfig {
 pub struct MeshConfig {
     /// Pings per second and endpoint, 1 to 10.
     pub pings_per_second: u32,
+    /// Path labels that each pair's pings rotate through, 1 to 256.
+    pub labels: u32,
 }
 
 /// Continuous sweeps.
@@ -263,7 +273,11 @@ fn coordinator(reader: &mut Reader<'_>) -> Option<CoordinatorConfig> {
     let token_file = reader.may("coordinator.token_file", token_path);
     let insecure = reader.must("coordinator.insecure", values::truth);
     let state_dir = reader.may("coordinator.state_dir", values::absolute_path);
+    let services = reader.may("coordinator.services", services::services);
+    let topology_file = reader.may("coordinator.topology_file", values::absolute_path);
+    let streams = reader.must("coordinator.streams_per_leaf", |value| values::whole(value, 1..=64));
     let pings = reader.must("coordinator.mesh.pings_per_second", |value| values::whole(value, 1..=10));
+    let labels = reader.must("coordinator.mesh.labels", |value| values::whole(value, 1..=256));
     let coverage = reader.must("coordinator.sweep.coverage", |value| {
         values::duration(value, Duration::from_secs(1)..=24 * HOUR)
     });
@@ -275,7 +289,10 @@ fn coordinator(reader: &mut Reader<'_>) -> Option<CoordinatorConfig> {
         token_file: token_file?,
         insecure: insecure?,
         state_dir: state_dir?,
-        mesh: MeshConfig { pings_per_second: pings? },
+        services: services?.unwrap_or_default(),
+        topology_file: topology_file?,
+        streams_per_leaf: streams?,
+        mesh: MeshConfig { pings_per_second: pings?, labels: labels? },
         sweep: SweepConfig { coverage: coverage?, pause: pause? },
         metrics: MetricsConfig { pairs_max: pairs_max? },
     })

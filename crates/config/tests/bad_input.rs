@@ -353,3 +353,31 @@ fn the_largest_file_that_is_read_is_read() {
     assert_eq!(load(&path).expect("accepted").log.level.as_str(), "warn");
     std::fs::remove_file(path).expect("removable");
 }
+
+#[test]
+fn a_service_says_what_is_wrong_with_it() {
+    let hint = "write {NAME: {device: mlx5_0, class: 26, peers: [node1, node2]}}";
+    let cases = [
+        ("{embed: {peers: []}}", format!("there are no peers of service `embed` | {hint}")),
+        (
+            "{embed: {class: 64, peers: [a]}}",
+            "must be the class of service `embed`, not the number 64 | write a DSCP (0 to 63), or a name such as cs3 or af31"
+                .to_owned(),
+        ),
+        (
+            "{embed: {class: gold, peers: [a]}}",
+            "must be the class of service `embed`, not `gold` | write a DSCP (0 to 63), or a name such as cs3 or af31"
+                .to_owned(),
+        ),
+        (
+            "{embed: {devices: [d], peers: [a]}}",
+            "unknown key `devices` of service `embed` | known here: `device`, `class`, `peers`".to_owned(),
+        ),
+        ("{a: {peers: [x]}, a: {peers: [y]}}", "service `a` is there twice | keep one of the two".to_owned()),
+        ("[embed]", format!("must be services by their names, not a list | {hint}")),
+    ];
+    for (text, expected) in cases {
+        let expected = format!("2 coordinator.services: {expected}");
+        refused(&format!("coordinator:\n  services: {text}\n"), &[&expected]);
+    }
+}

@@ -22,10 +22,12 @@ fn without_a_file_the_safe_defaults_hold() {
     assert_eq!(config, good("agent:\ncoordinator:\n  sweep:\nlog:\n"));
     assert_eq!(config.coordinator.listen.to_string(), "127.0.0.1:8080");
     assert_eq!(config.coordinator.mesh.pings_per_second, 10);
+    assert_eq!(config.coordinator.mesh.labels, 16);
     assert_eq!(config.coordinator.sweep.coverage, Duration::from_secs(120));
     assert_eq!(config.coordinator.sweep.pause, Duration::from_secs(10));
     assert_eq!(config.coordinator.metrics.pairs_max, 10_000);
     assert_eq!((&config.coordinator.state_dir, config.coordinator.insecure), (&None, false));
+    assert_eq!((&config.coordinator.topology_file, config.coordinator.streams_per_leaf), (&None, 4));
     assert_eq!((config.agent.transport, config.agent.insecure), (TransportKind::Verbs, false));
     assert_eq!((config.agent.listen, config.agent.state_dir), (None, PathBuf::from("/run/rdmascope")));
     assert!(config.agent.devices.is_empty());
@@ -39,7 +41,8 @@ fn every_key_reaches_its_field() {
          transport: tcp, listen: '[::1]:82', state_dir: /s, insecure: true,\n  \
          workloads: ['py*'], kernel_log: /k, log_rules: /r}\n\
          coordinator: {listen: 10.0.0.1:83, token_file: /no/such/b, insecure: true, state_dir: /t,\n  \
-         mesh: {pings_per_second: 3}, sweep: {coverage: 2m, pause: 0s}, metrics: {pairs_max: 0}}\n\
+         topology_file: /l, streams_per_leaf: 64,\n  \
+         mesh: {pings_per_second: 3, labels: 64}, sweep: {coverage: 2m, pause: 0s}, metrics: {pairs_max: 0}}\n\
          log: {level: trace, format: json}\n",
     );
     assert_eq!(config.agent.coordinator, Some(HostPort { host: "c.example.net".to_owned(), port: 81 }));
@@ -52,7 +55,12 @@ fn every_key_reaches_its_field() {
     assert_eq!(config.coordinator.listen, "10.0.0.1:83".parse().unwrap());
     assert_eq!(config.coordinator.token_file, Some("/no/such/b".into()));
     assert_eq!((config.coordinator.state_dir, config.coordinator.insecure), (Some("/t".into()), true));
+    assert_eq!(
+        (config.coordinator.topology_file, config.coordinator.streams_per_leaf),
+        (Some("/l".into()), 64)
+    );
     assert_eq!(config.coordinator.mesh.pings_per_second, 3);
+    assert_eq!(config.coordinator.mesh.labels, 64);
     assert_eq!(config.coordinator.sweep.coverage, Duration::from_secs(120));
     assert_eq!(config.coordinator.sweep.pause, Duration::ZERO);
     assert_eq!(config.coordinator.metrics.pairs_max, 0);
@@ -63,6 +71,18 @@ fn every_key_reaches_its_field() {
         (config.policy.devices, config.policy.workloads),
         (config.agent.devices, config.agent.workloads)
     );
+}
+
+#[test]
+fn services_are_read_with_what_they_leave_out() {
+    let config = good(
+        "coordinator:\n  services:\n    embed: {device: mlx5_0, class: af31, peers: [node1, node2]}\n    store:\n      class: 10\n      peers: [node3]\n",
+    );
+    let services = &config.coordinator.services;
+    assert_eq!(services.keys().collect::<Vec<_>>(), ["embed", "store"]);
+    let embed = &services["embed"];
+    assert_eq!((embed.device.as_deref(), embed.class, embed.peers.len()), (Some("mlx5_0"), Some(26), 2));
+    assert_eq!((&services["store"].device, services["store"].class), (&None, Some(10)));
 }
 
 #[test]
@@ -168,9 +188,10 @@ fn every_field_of_the_settings_is_documented() {
     let debug = debug.split("\n    policy: ").next().unwrap();
     let text = reference();
     let mut fields = 0;
-    let of_a_host_port =
-        |line: &&str| ["host:", "port:"].iter().any(|field| line.trim_start().starts_with(field));
-    for line in debug.lines().filter(|line| line.contains(": ") && !of_a_host_port(line)) {
+    // The fields of a host and port, and of a service, stand within one key and are told in its words.
+    let inner = ["host:", "port:", "\"embed\":", "device:", "class:", "peers:"];
+    let of_a_value = |line: &&str| inner.iter().any(|field| line.trim_start().starts_with(field));
+    for line in debug.lines().filter(|line| line.contains(": ") && !of_a_value(line)) {
         let (indent, field) =
             (line.len() - line.trim_start().len(), line.trim().split(':').next().unwrap_or(""));
         // Debug indents by four per level, the reference by two; the outermost level is the file itself.
@@ -181,8 +202,8 @@ fn every_field_of_the_settings_is_documented() {
         assert!(documented, "field `{field}` has no row in keys.rs:\n{debug}");
         fields += 1;
     }
-    assert_eq!(fields, 21 + 6, "21 keys and 6 sections");
-    assert_eq!(text.lines().filter(|line| is_key(line)).count(), 21);
+    assert_eq!(fields, 25 + 6, "25 keys and 6 sections");
+    assert_eq!(text.lines().filter(|line| is_key(line)).count(), 25);
 }
 
 fn shipped(name: &str) -> PathBuf {

@@ -1,7 +1,7 @@
 //! The routes of the coordinator's port, and the calls that only look.
 
 use crate::hub::Hub;
-use crate::{commands, findings, metrics, page, socket, views};
+use crate::{commands, findings, metrics, page, report, socket, views};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -43,6 +43,8 @@ pub(crate) fn router(hub: Arc<Hub>) -> Router {
         .route("/api/v1/sweeps/{id}", get(sweep))
         .route("/api/v1/probes", post(commands::start_probe))
         .route("/api/v1/probes/{id}", get(probe))
+        .route("/api/v1/incasts", post(commands::start_incast))
+        .route("/api/v1/services", get(services))
         .route("/api/v1/pause", get(pause).post(commands::pause))
         .route("/api/v1/resume", post(commands::resume))
         .fallback(unknown_path)
@@ -95,6 +97,10 @@ async fn pause(State(hub): State<Arc<Hub>>) -> Response {
     json(StatusCode::OK, &hub.read(|state, _| views::pause(state)))
 }
 
+async fn services(State(hub): State<Arc<Hub>>) -> Response {
+    json(StatusCode::OK, &hub.read(|state, _| report::services(state)))
+}
+
 async fn sweeps(State(hub): State<Arc<Hub>>) -> Response {
     json(StatusCode::OK, &hub.read(views::sweeps))
 }
@@ -114,7 +120,7 @@ async fn sweep(State(hub): State<Arc<Hub>>, Path(id): Path<String>) -> Response 
 
 async fn probe(State(hub): State<Arc<Hub>>, Path(id): Path<String>) -> Response {
     let Ok(number) = id.parse::<u64>() else { return bad_number("probe", &id) };
-    let found = hub.read(|state, now| state.probe(number).map(|run| views::probe(state, number, run, now)));
+    let found = hub.read(|state, now| state.probe(number).map(|run| report::probe(state, number, run, now)));
     match found {
         Some(view) => json(StatusCode::OK, &view),
         None => problem(&Problem::not_found(format!("no probe {number}; the last 64 are kept"))),

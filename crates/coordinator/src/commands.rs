@@ -2,15 +2,16 @@
 
 use crate::api::{BODY_BYTES_MAX, json, problem};
 use crate::hub::Hub;
-use crate::views;
+use crate::{report, views};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use rdmascope_control::coordinator::CommandError;
-use rdmascope_expose::api::{PauseRequest, ProbeRequest, Problem, SweepRequest};
+use rdmascope_control::coordinator::{self, CommandError, Measure, PairRequest};
+use rdmascope_expose::api::{IncastRequest, PauseRequest, ProbeRequest, Problem, SweepRequest};
 use rdmascope_link::PauseFlags;
+use rdmascope_localise::pair::PATHS_DEFAULT;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tracing::info;
@@ -30,15 +31,19 @@ pub(crate) fn refused(error: &CommandError) -> Response {
     })
 }
 
+/// Whether a request may change something or put load on the cluster. The one place where roles come in: today whoever shows the token
+/// may do everything.
+fn may_operate(hub: &Hub, headers: &HeaderMap) -> Result<(), Box<Problem>> {
+    if hub.admits(bearer(headers)) { Ok(()) } else { Err(Box::new(Problem::unauthorized())) }
+}
+
 /// Checks the token and reads the body; an empty body is the default request.
 pub(crate) fn request<T: DeserializeOwned>(
     hub: &Hub,
     headers: &HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<T, Box<Problem>> {
-    if !hub.admits(bearer(headers)) {
-        return Err(Box::new(Problem::unauthorized()));
-    }
+    may_operate(hub, headers)?;
     let body = body.map_err(|_| Box::new(Problem::too_large(BODY_BYTES_MAX as u64)))?;
     let body: &[u8] = if body.is_empty() { b"{}" } else { &body };
     serde_json::from_slice(body).map_err(|error| Box::new(Problem::bad_request(error.to_string())))
@@ -77,14 +82,100 @@ pub(crate) async fn start_probe(
         Ok(request) => request,
         Err(wrong) => return problem(&wrong),
     };
+    if request.force && request.drained {
+        return problem(&Problem::bad_request(
+            "`force` is for nodes that may be working, `drained` for others: give one",
+        ));
+    }
+    let asked = match pair_request(&request) {
+        Ok(asked) => asked,
+        Err(wrong) => return problem(&Problem::bad_request(wrong)),
+    };
     let started = hub.write(|state, now| {
-        let (source, target) = (request.source.as_str(), request.target.as_str());
-        let id = state.start_probe(source, target, request.metric.metrics(), request.drained, now)?;
-        Ok((id, state.probe(id).map(|run| views::probe(state, id, run, now))))
+        let id = state.start_pair(&asked, now)?;
+        Ok((id, state.probe(id).map(|run| report::probe(state, id, run, now))))
     });
     match started {
         Ok((id, view)) => {
-            info!(probe = id, source = request.source, target = request.target, "probe begins");
+            info!(
+                probe = id,
+                source = request.source,
+                target = request.target,
+                full = request.full,
+                force = request.force,
+                "probe begins"
+            );
+            json(StatusCode::ACCEPTED, &view)
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// Largest DSCP.
+const DSCP_MAX: u8 = 63;
+/// More equal-cost paths than this would take more labels than a probe may have.
+const PATHS_MAX: u32 = 32;
+
+fn pair_request(request: &ProbeRequest) -> Result<PairRequest, String> {
+    check_class(request.class)?;
+    let paths = request.paths.unwrap_or(PATHS_DEFAULT);
+    if !(1..=PATHS_MAX).contains(&paths) {
+        return Err(format!("paths is {paths}; 1 to {PATHS_MAX} can be assumed"));
+    }
+    if !request.full && (request.paths.is_some() || request.gpu.is_some()) {
+        return Err("paths and gpu belong to a full report: set full".to_owned());
+    }
+    let measure = if request.full {
+        Measure::Full { paths, gpu: request.gpu }
+    } else {
+        Measure::Metrics(request.metric.metrics().to_vec())
+    };
+    Ok(PairRequest {
+        source: request.source.clone(),
+        target: request.target.clone(),
+        device: request.device.clone(),
+        class: request.class,
+        service: request.service.clone(),
+        drained: request.drained,
+        forced: request.force,
+        measure,
+    })
+}
+
+fn check_class(class: Option<u8>) -> Result<(), String> {
+    match class {
+        Some(class) if class > DSCP_MAX => Err(format!("class is {class}; a DSCP goes up to {DSCP_MAX}")),
+        _ => Ok(()),
+    }
+}
+
+/// `POST /api/v1/incasts`.
+pub(crate) async fn start_incast(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let request: IncastRequest = match request(&hub, &headers, body) {
+        Ok(request) => request,
+        Err(wrong) => return problem(&wrong),
+    };
+    if let Err(wrong) = check_class(request.class) {
+        return problem(&Problem::bad_request(wrong));
+    }
+    let asked = coordinator::IncastRequest {
+        sources: request.sources.clone(),
+        target: request.target.clone(),
+        device: request.device.clone(),
+        class: request.class,
+        drained: request.drained,
+    };
+    let started = hub.write(|state, now| {
+        let id = state.start_incast(&asked, now)?;
+        Ok((id, state.probe(id).map(|run| report::probe(state, id, run, now))))
+    });
+    match started {
+        Ok((id, view)) => {
+            info!(probe = id, sources = ?request.sources, target = request.target, "incast begins");
             json(StatusCode::ACCEPTED, &view)
         }
         Err(error) => refused(&error),

@@ -9,15 +9,21 @@ mod findings;
 mod hub;
 mod metrics;
 mod page;
+mod report;
 mod snapshot;
 mod socket;
 mod store;
 mod views;
 
+pub use report::probe as probe_view;
+
 use hub::Hub;
-use rdmascope_config::{CoordinatorConfig, Exposed, Token, TokenError};
-use rdmascope_control::coordinator::Settings;
+use rdmascope_config::{
+    CoordinatorConfig, Exposed, Leaves, ServiceConfig, Token, TokenError, TopologyError, read_leaves,
+};
+use rdmascope_control::coordinator::{Service, Settings};
 use rdmascope_host::Clock;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,6 +40,9 @@ pub enum Error {
     /// There is no usable token.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// There is no usable topology file.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
     /// The port cannot be had.
     #[error(
         "cannot listen on {address}: is another coordinator running? choose another address with --listen"
@@ -51,6 +60,19 @@ pub enum Error {
     /// The server stopped.
     #[error("the HTTP server stopped")]
     Serve(#[source] std::io::Error),
+}
+
+/// The leaf of each node, where a file says it.
+fn leaves(config: &CoordinatorConfig) -> Result<Leaves, TopologyError> {
+    let Some(path) = &config.topology_file else {
+        info!("no topology_file: streams are capped per node, not per leaf");
+        return Ok(Leaves::new());
+    };
+    let leaves = read_leaves(path)?;
+    let all: BTreeSet<_> = leaves.values().collect();
+    let (nodes, leaf_switches) = (leaves.len(), all.len());
+    info!(path = %path.display(), nodes, leaf_switches, per_leaf = config.streams_per_leaf, "streams are capped per leaf");
+    Ok(leaves)
 }
 
 /// Runs a coordinator until `shutdown` is ready. `started` is told the address, with the port that was chosen.
@@ -73,8 +95,12 @@ pub async fn run(
     let epoch = clock.now().wall.0;
     let settings = Settings {
         pings_per_second: config.mesh.pings_per_second,
+        labels: config.mesh.labels,
         coverage: config.sweep.coverage,
         pause: config.sweep.pause,
+        services: config.services.iter().map(|(name, service)| (name.clone(), service_of(service))).collect(),
+        streams_per_leaf: config.streams_per_leaf,
+        leaves: leaves(config)?,
     };
     let insecure = token.is_none() && !address.ip().to_canonical().is_loopback();
     let hub = Arc::new(Hub::new(settings, epoch, clock, token, insecure, config.metrics.pairs_max)?);
@@ -102,4 +128,8 @@ pub async fn run(
         snapshot::save(&hub, folder);
     }
     result
+}
+
+fn service_of(config: &ServiceConfig) -> Service {
+    Service { device: config.device.clone(), class: config.class, peers: config.peers.clone() }
 }

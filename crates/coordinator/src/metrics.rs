@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Response};
 use rdmascope_control::coordinator::{Coordinator, Sweep};
 use rdmascope_expose::api::{CellState as Shown, PauseLevel, Problem};
 use rdmascope_expose::metrics::{
-    self, CONTENT_TYPE, CoordinatorInput, MetricInput, PairBandwidth, PairLatency, PairRow, QueueInput,
-    SweepInput,
+    self, CONTENT_TYPE, CoordinatorInput, MetricInput, PairBandwidth, PairLatency, PairPing, PairRow,
+    QueueInput, SweepInput,
 };
 use rdmascope_localise::{Cell, EndpointIndex, Measured};
 use rdmascope_model::{EndpointName, Metric, Now};
@@ -71,8 +71,12 @@ fn families(state: &Coordinator, now: Now, insecure: bool, queue: QueueInput<'_>
 fn summary(state: &Coordinator, metric: Metric, now: Now) -> MetricInput {
     let mut pairs = [0; Shown::ALL.len()];
     let mut oldest = None;
-    for (_, _, cell) in cells(state, metric) {
-        let shown = views::shown(cell.state(now.wall, state.fresh_for()));
+    let fresh_for = state.fresh_for();
+    for ((_, source), (_, target), cell) in cells(state, metric) {
+        if cell == Cell::Never && !is_for(state, metric, source, target) {
+            continue;
+        }
+        let shown = views::shown(cell.state(now.wall, fresh_for));
         Shown::ALL.iter().zip(&mut pairs).filter(|(s, _)| **s == shown).for_each(|(_, count)| *count += 1);
         if let Cell::Known { at, .. } = cell {
             let age = now.wall.since(at).as_secs_f64();
@@ -88,7 +92,7 @@ fn summary(state: &Coordinator, metric: Metric, now: Now) -> MetricInput {
         pairs,
         age_seconds: oldest,
         stale_after_seconds: state.fresh_for().as_secs_f64(),
-        median: views::fresh_median(state, metric, now),
+        median: views::Fresh::of(state, metric, now).median,
         sweep: sweep.map(|s| SweepInput {
             running: s.finished_at.is_none(),
             total: s.total as u64,
@@ -96,6 +100,20 @@ fn summary(state: &Coordinator, metric: Metric, now: Now) -> MetricInput {
             failed: s.failed as u64,
             excluded: s.excluded as u64,
         }),
+    }
+}
+
+/// Pings are for the pairs that they cover, and for these nobody probes latency by itself: a pair that is never measured in one way
+/// because the other has it is no gap. Nor is a pair within a node, or between different fabrics.
+fn is_for(state: &Coordinator, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> bool {
+    let members = state.members();
+    let ends = members.endpoint(source).zip(members.endpoint(target));
+    let paired =
+        ends.is_none_or(|(a, b)| a.info.fabric == b.info.fabric && a.info.name.node != b.info.name.node);
+    match metric {
+        Metric::Latency => paired && !members.pings_cover(source, target),
+        Metric::Bandwidth => true,
+        Metric::Ping => paired && members.pings_cover(source, target),
     }
 }
 
@@ -141,6 +159,12 @@ fn row<'a>(
         Cell::Known { measured: Measured::Bandwidth(stats, _), .. } => Some(stats.average_bps),
         _ => None,
     };
+    let ping = state.matrix().cell(Metric::Ping, source.1, target.1);
+    let pinged = ping != Cell::Never || is_for(state, Metric::Ping, source.1, target.1);
+    let pings = match &ping {
+        Cell::Known { measured: Measured::Ping(figures), .. } => Some(figures),
+        _ => None,
+    };
     PairRow {
         source: source.0,
         target: target.0,
@@ -159,5 +183,10 @@ fn row<'a>(
             method: views::method(state, Metric::Bandwidth, source.1),
             clock: CLOCK,
         },
+        ping: pinged.then(|| PairPing {
+            state: state_of(&ping),
+            p50_ns: pings.and_then(|figures| figures.network).map(|network| network.p50_ns),
+            clock: pings.map_or(CLOCK, |figures| figures.clock.as_str()),
+        }),
     }
 }

@@ -139,6 +139,7 @@ mod tests {
             measured_at: Wall(1_000),
             outcome,
             effects: None,
+            evidence: String::new(),
         }
     }
 
@@ -154,6 +155,7 @@ mod tests {
             duration_ns: 8,
             average_bps: 7,
             worst_window_bps: None,
+            variation_permille: None,
             completions: 6,
         };
         let failure = Failure {

@@ -1,14 +1,14 @@
 //! From the state's words to what the API shows.
 
-use rdmascope_control::coordinator::{Coordinator, Endpoint, ProbeRun, Sweep};
+use rdmascope_control::coordinator::{Coordinator, Endpoint, Sweep};
 use rdmascope_expose::api::{
     BandwidthFigures, CellState as Shown, CellView, EndpointList, EndpointView, LatencyFigures, Matrix,
-    MatrixCell, MatrixHead, MetricChoice, NodeList, NodePause, NodeView, PairView, PauseLevel, PauseView,
-    ProbeState, ProbeStep, ProbeView, StatusView, SweepKind, SweepList, SweepPlan, SweepState, SweepView,
+    MatrixCell, MatrixHead, MetricChoice, NodeList, NodePause, NodeView, PairVerdict, PairView, PauseLevel,
+    PauseView, PingFigures, StatusView, SweepKind, SweepList, SweepPlan, SweepState, SweepView,
 };
 use rdmascope_link::PauseFlags;
-use rdmascope_localise::{Cell, CellState, EndpointIndex, Measured, median};
-use rdmascope_model::{Fabric, Metric, Now, Wall};
+use rdmascope_localise::{Cell, CellState, EndpointIndex, Measured, PairEnds, median, ping_verdicts};
+use rdmascope_model::{CounterDelta, Fabric, Metric, Now, StampClock, Wall};
 
 /// Version of this program.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -18,6 +18,7 @@ pub(crate) fn method(state: &Coordinator, metric: Metric, source: EndpointIndex)
     match (state.members().endpoint(source).map(|e| e.info.fabric), metric) {
         // Known from an earlier run only: nobody has said since what it is.
         (None, _) => "unknown",
+        (Some(_), Metric::Ping) => "ud_network_rtt",
         (Some(Fabric::Tcp), Metric::Latency) => "tcp_half_rtt",
         (Some(Fabric::Tcp), Metric::Bandwidth) => "tcp_stream",
         (Some(_), Metric::Latency) => "rc_half_rtt",
@@ -32,7 +33,7 @@ fn method_of_all(state: &Coordinator, metric: Metric) -> &'static str {
     if methods.all(|method| method == first) { first } else { "mixed" }
 }
 
-/// All figures come from the host's clock so far.
+/// The clock of everything but pings: the host's.
 pub(crate) const CLOCK: &str = "sw";
 
 /// The API's word for a cell's state.
@@ -154,52 +155,6 @@ pub(crate) fn sweep(sweep: &Sweep, now: Now, requested: bool) -> SweepView {
     }
 }
 
-pub(crate) fn probe(state: &Coordinator, id: u64, run: &ProbeRun, now: Now) -> ProbeView {
-    let over = run.left == 0;
-    let cells: Vec<_> =
-        run.metrics.iter().map(|&metric| state.matrix().cell(metric, run.source, run.target)).collect();
-    let failure = cells.iter().find_map(|cell| match cell {
-        Cell::Failed { failure, .. } if over => Some(failure),
-        _ => None,
-    });
-    let excluded = cells.iter().find_map(|cell| match cell {
-        Cell::Excluded { why, .. } if over => Some(why.as_str().to_owned()),
-        _ => None,
-    });
-    let progress = match (over, failure, &excluded, run.steps.is_empty()) {
-        (true, Some(_), _, _) => ProbeState::Failed,
-        (true, None, Some(_), _) => ProbeState::Excluded,
-        (true, None, None, _) => ProbeState::Done,
-        (false, _, _, true) => ProbeState::Waiting,
-        (false, _, _, false) => ProbeState::Running,
-    };
-    let metric = match run.metrics[..] {
-        [Metric::Latency] => MetricChoice::Latency,
-        [Metric::Bandwidth] => MetricChoice::Bandwidth,
-        _ => MetricChoice::All,
-    };
-    ProbeView {
-        id,
-        source: state.matrix().name(run.source).to_string(),
-        target: state.matrix().name(run.target).to_string(),
-        metric,
-        state: progress,
-        steps: run
-            .steps
-            .iter()
-            .map(|step| ProbeStep {
-                at_ms: step.at_ms,
-                side: step.side.as_str().to_owned(),
-                step: step.step.as_str().to_owned(),
-                text: step.text.clone(),
-            })
-            .collect(),
-        pair: over.then(|| pair(state, run.source, run.target, now)),
-        failure: failure.map(rdmascope_expose::api::FailureView::new),
-        excluded,
-    }
-}
-
 pub(crate) fn pair(state: &Coordinator, source: EndpointIndex, target: EndpointIndex, now: Now) -> PairView {
     let name = |index| state.matrix().name(index).to_string();
     PairView {
@@ -207,13 +162,64 @@ pub(crate) fn pair(state: &Coordinator, source: EndpointIndex, target: EndpointI
         target: name(target),
         latency: cell(state, Metric::Latency, source, target, now, |measured| match measured {
             Measured::Latency(stats, _) => LatencyFigures::from(stats).into(),
-            Measured::Bandwidth(..) => None,
+            Measured::Bandwidth(..) | Measured::Ping(_) => None,
         }),
         bandwidth: cell(state, Metric::Bandwidth, source, target, now, |measured| match measured {
             Measured::Bandwidth(stats, _) => BandwidthFigures::from(stats).into(),
-            Measured::Latency(..) => None,
+            Measured::Latency(..) | Measured::Ping(_) => None,
         }),
+        ping: cell(state, Metric::Ping, source, target, now, |measured| match measured {
+            Measured::Ping(figures) => Some(ping(figures)),
+            Measured::Latency(..) | Measured::Bandwidth(..) => None,
+        }),
+        verdicts: verdicts(state, source, target, now),
     }
+}
+
+fn ping(figures: &rdmascope_localise::PingFigures) -> PingFigures {
+    PingFigures {
+        clock: figures.clock.as_str().to_owned(),
+        loss_ratio: figures.loss_ratio(),
+        network_p50_ns: figures.network.map(|spread| spread.p50_ns),
+        network_max_ns: figures.network.map(|spread| spread.max_ns),
+        large_p50_ns: figures.large_p50_ns,
+        responder_p50_ns: figures.responder.map(|spread| spread.p50_ns),
+        responder_max_ns: figures.responder.map(|spread| spread.max_ns),
+        prober_p50_ns: figures.prober.map(|spread| spread.p50_ns),
+        prober_max_ns: figures.prober.map(|spread| spread.max_ns),
+        host_delayed: figures.host_delayed,
+        invalid_stamps: figures.invalid_stamps,
+        stale: figures.stale,
+        small: (&figures.small).into(),
+        large: (&figures.large).into(),
+        worst_label: figures.worst_label.as_ref().map(Into::into),
+    }
+}
+
+/// What is wrong with a pair whose pings are answered; nothing of figures that are stale.
+fn verdicts(state: &Coordinator, source: EndpointIndex, target: EndpointIndex, now: Now) -> Vec<PairVerdict> {
+    let cell = state.matrix().cell(Metric::Ping, source, target);
+    let fresh = cell.state(now.wall, state.fresh_for()) == CellState::Fresh;
+    let Cell::Known { measured: Measured::Ping(figures), .. } = cell else { return Vec::new() };
+    let name = |index| state.matrix().name(index).to_string();
+    let mtu = |index| {
+        let info = &state.members().endpoint(index)?.info;
+        info.datagrams.map(|address| address.mtu_bytes).or(info.active_mtu)
+    };
+    let ends = PairEnds {
+        source: &name(source),
+        target: &name(target),
+        source_mtu: mtu(source),
+        target_mtu: mtu(target),
+    };
+    let found = if fresh { ping_verdicts(&figures, &ends) } else { Vec::new() };
+    let shown = found.into_iter().map(|verdict| PairVerdict {
+        id: verdict.id.to_owned(),
+        text: verdict.text,
+        evidence: verdict.evidence,
+        next_step: verdict.next_step.to_owned(),
+    });
+    shown.collect()
 }
 
 fn cell<F>(
@@ -233,12 +239,15 @@ fn cell<F>(
         }
         Cell::Excluded { at, why } => CellView::excluded(why, Some(at), now.wall),
         Cell::Known { at, measured } => {
-            let (Measured::Latency(_, delta) | Measured::Bandwidth(_, delta)) = &measured;
-            let ratio = fresh_median(state, metric, now).filter(|&m| m > 0);
-            let ratio = ratio.map(|median| measured.headline() as f64 / median as f64);
+            let delta = match &measured {
+                Measured::Latency(_, delta) | Measured::Bandwidth(_, delta) => *delta,
+                Measured::Ping(_) => CounterDelta { retransmits: None },
+            };
+            let median = Fresh::of(state, metric, now).median.filter(|&median| median > 0);
+            let ratio = measured.headline().zip(median).map(|(value, median)| value as f64 / median as f64);
             match figures(&measured) {
                 Some(figures) => {
-                    CellView::measured(figures, *delta, method(state, metric, source), stale, at, now.wall)
+                    CellView::measured(figures, delta, method(state, metric, source), stale, at, now.wall)
                         .with_ratio(ratio)
                 }
                 None => CellView::never(),
@@ -247,25 +256,41 @@ fn cell<F>(
     }
 }
 
-/// Median of the headlines of all fresh cells of a metric.
-pub(crate) fn fresh_median(state: &Coordinator, metric: Metric, now: Now) -> Option<u64> {
-    let matrix = state.matrix();
-    let fresh_for = state.fresh_for();
-    let indices: Vec<_> = matrix.endpoints().map(|(_, index)| index).collect();
-    let mut values = Vec::new();
-    for &source in &indices {
-        for &target in &indices {
-            if source == target {
-                continue;
-            }
-            let cell = matrix.cell(metric, source, target);
-            if let (CellState::Fresh, Cell::Known { measured, .. }) = (cell.state(now.wall, fresh_for), &cell)
-            {
-                values.push(measured.headline());
+/// What all fresh cells of a metric have in common.
+pub(crate) struct Fresh {
+    /// Median of their headlines.
+    pub(crate) median: Option<u64>,
+    /// Their clock: `sw`, `hw`, or `mixed`.
+    clock: &'static str,
+}
+
+impl Fresh {
+    pub(crate) fn of(state: &Coordinator, metric: Metric, now: Now) -> Self {
+        let matrix = state.matrix();
+        let fresh_for = state.fresh_for();
+        let indices: Vec<_> = matrix.endpoints().map(|(_, index)| index).collect();
+        let (mut values, mut software, mut hardware) = (Vec::new(), false, false);
+        for &source in &indices {
+            for &target in indices.iter().filter(|&&target| target != source) {
+                let cell = matrix.cell(metric, source, target);
+                if let (CellState::Fresh, Cell::Known { measured, .. }) =
+                    (cell.state(now.wall, fresh_for), &cell)
+                {
+                    values.extend(measured.headline());
+                    match measured {
+                        Measured::Ping(figures) if figures.clock == StampClock::Hardware => hardware = true,
+                        _ => software = true,
+                    }
+                }
             }
         }
+        let clock = match (software, hardware) {
+            (true, true) => "mixed",
+            (false, true) => StampClock::Hardware.as_str(),
+            (_, false) => CLOCK,
+        };
+        Self { median: median(&mut values), clock }
     }
-    median(&mut values)
 }
 
 /// Lends the matrix of a metric, in the order of endpoint names, to `use_it`.
@@ -277,17 +302,18 @@ pub(crate) fn with_matrix<T>(
 ) -> T {
     let matrix = state.matrix();
     let fresh_for = state.fresh_for();
+    let fresh = Fresh::of(state, metric, now);
     let (names, indices): (Vec<_>, Vec<_>) =
         matrix.endpoints().map(|(name, index)| (name.to_string(), index)).unzip();
     let head = MatrixHead {
         metric,
         method: method_of_all(state, metric),
-        clock: CLOCK,
+        clock: fresh.clock,
         revision: matrix.revision(),
         generated_at: now.wall,
         coverage_seconds: state.coverage().map(|c| c.as_secs_f64()),
         stale_after_seconds: fresh_for.as_secs_f64(),
-        median: fresh_median(state, metric, now),
+        median: fresh.median,
         endpoints: names,
     };
     let cells = |row: usize, column: usize| {
@@ -302,9 +328,13 @@ pub(crate) fn with_matrix<T>(
             Cell::Known { measured, .. } => {
                 let p99_ns = match measured {
                     Measured::Latency(stats, _) => stats.p99_ns,
-                    Measured::Bandwidth(..) => None,
+                    Measured::Bandwidth(..) | Measured::Ping(_) => None,
                 };
-                MatrixCell { value: Some(measured.headline()), p99_ns, ..bare }
+                let loss_ratio = match measured {
+                    Measured::Ping(figures) => figures.loss_ratio(),
+                    Measured::Latency(..) | Measured::Bandwidth(..) => None,
+                };
+                MatrixCell { value: measured.headline(), p99_ns, loss_ratio, ..bare }
             }
         }
     };

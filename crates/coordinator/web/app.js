@@ -11,7 +11,7 @@ const RAMP = [[0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 11
 const STATES = { f: "fresh", s: "stale", n: "never measured", x: "failed", e: "not probed" };
 
 const byId = (id) => document.getElementById(id);
-const state = { metric: "latency", matrix: null, etags: {}, bodies: {}, cursor: null, chosen: null, layout: null, findings: "" };
+const state = { metric: "latency", metricChosen: false, matrix: null, etags: {}, bodies: {}, cursor: null, chosen: null, layout: null, findings: "" };
 
 function element(tag, text, className) {
   const made = document.createElement(tag);
@@ -33,7 +33,9 @@ function bandwidthText(bits) {
   return bits < 1e9 ? `${(bits / 1e6).toPrecision(3)} Mb/s` : `${(bits / 1e9).toPrecision(3)} Gb/s`;
 }
 
-const valueText = (value) => (state.metric === "latency" ? latencyText(value) : bandwidthText(value));
+const valueText = (value) => (state.metric === "bandwidth" ? bandwidthText(value) : latencyText(value));
+
+const TITLES = { latency: "Latency (median)", bandwidth: "Bandwidth (average)", ping: "Pings (median network round trip, ! = loss)" };
 
 function ageText(seconds) {
   if (seconds === null || seconds === undefined) return "never";
@@ -42,6 +44,11 @@ function ageText(seconds) {
 }
 
 // ---- the matrix -----------------------------------------------------------------------------------------------------
+
+// Share of pings that a pair loses; 0 where nothing is known of it.
+const lossAt = (source, target) => state.matrix.loss_ratio?.[source][target] ?? 0;
+
+const lossText = (ratio) => `${(ratio * 100).toPrecision(3)} % lost`;
 
 const values = (matrix) => matrix.p50_ns ?? matrix.average_bits_per_second;
 
@@ -161,7 +168,7 @@ function draw() {
     for (let target = 0; target < count; target++) {
       const value = cells[source][target];
       const shade = value !== null && scale ? shadeOf(scale.of(value)) : null;
-      const text = size >= 56 ? valueText(value) : "";
+      const text = size >= 56 ? valueText(value) + (lossAt(source, target) ? " !" : "") : "";
       drawCell(pen, colours, matrix.state[source][target], shade, text, left + target * size, top + source * size, size);
     }
   }
@@ -188,7 +195,7 @@ function drawLegend(scale, colours) {
   if (scale) {
     for (let x = 0; x < width; x++) { pen.fillStyle = shadeOf(x / (width - 1)).fill; pen.fillRect(x, 0, 1, 14); }
     pen.fillStyle = colours.ink;
-    const words = state.metric === "latency" ? ["", " (slowest)"] : [" (slowest)", ""];
+    const words = state.metric === "bandwidth" ? [" (slowest)", ""] : ["", " (slowest)"];
     pen.textAlign = "left"; pen.fillText(valueText(Math.round(scale.low)) + words[0], 0, 18);
     pen.textAlign = "right"; pen.fillText(valueText(Math.round(scale.high)) + words[1], width, 18);
   }
@@ -213,7 +220,8 @@ function describe([source, target]) {
   const [from, to] = nameAt([source, target]);
   if (source === target) return `${from}: an endpoint is not paired with itself`;
   const letter = state.matrix.state[source][target], value = values(state.matrix)[source][target];
-  return `${from} → ${to}: ${STATES[letter] ?? letter}${value === null ? "" : `, ${valueText(value)}`}`;
+  const loss = lossAt(source, target);
+  return `${from} → ${to}: ${STATES[letter] ?? letter}${value === null ? "" : `, ${valueText(value)}`}${loss ? `, ${lossText(loss)}` : ""}`;
 }
 
 function moveCursor(at) {
@@ -256,7 +264,7 @@ function cellView(title, cell, figures) {
     ["Measured", cell.measured_at ? `${ageText(cell.age_seconds)}, ${cell.measured_at}` : "never"],
     ...(cell.figures ? figures(cell.figures) : []),
     ["Over the median of all pairs", cell.ratio_to_median === null ? null : `${cell.ratio_to_median.toFixed(2)} ×`],
-    ["Sent again during the probe", cell.retransmits ?? (cell.figures ? "not counted by the driver" : null)],
+    ["Sent again during the probe", cell.retransmits ?? (cell.figures && cell.method !== "ud_network_rtt" ? "not counted by the driver" : null)],
     ["Method", cell.method],
   ]));
   return box;
@@ -271,6 +279,27 @@ const latencyRows = (f) => [["Median", latencyText(f.p50_ns)], ["Smallest", late
 const bandwidthRows = (f) => [["Average", bandwidthText(f.average_bits_per_second)],
   ["Slowest tenth of the time", bandwidthText(f.worst_window_bits_per_second)], ["Measured for", latencyText(f.duration_ns)],
   ["Writes", f.count]];
+
+const sizeText = (size) => (size.sent === 0 ? null : [
+  `${size.answered} of ${size.sent} answered`,
+  size.lost_forward === null ? "direction of loss not known" : `${size.lost_forward} lost there, ${size.lost_backward} lost back`,
+  ...[["late", size.late], ["twice", size.duplicate], ["reordered", size.reordered]].filter(([, n]) => n).map(([word, n]) => `${n} ${word}`),
+].join(", "));
+
+const spreadText = (p50, max) => (p50 === null ? "–" : `${latencyText(p50)}, largest ${latencyText(max)}`);
+
+const pingRows = (f) => [["In the network", spreadText(f.network_p50_ns, f.network_max_ns)], ["Large pings, in the network", latencyText(f.large_p50_ns)],
+  ["Inside the responder", spreadText(f.responder_p50_ns, f.responder_max_ns)], ["Inside the prober", spreadText(f.prober_p50_ns, f.prober_max_ns)],
+  [`${f.small.payload_bytes} B`, sizeText(f.small)], [`${f.large.payload_bytes} B`, sizeText(f.large)],
+  ["Loss", f.loss_ratio === null ? null : lossText(f.loss_ratio)], ["Held up by a host", f.host_delayed], ["To an old queue pair", f.stale || null],
+  ["Without usable stamps", f.invalid_stamps || null], ["Clock", f.clock],
+  ["Worst path label", f.worst_label && `${f.worst_label.flow_label}: ${f.worst_label.answered} of ${f.worst_label.sent} answered, ${latencyText(f.worst_label.p50_ns)}`]];
+
+function verdictView(verdict) {
+  const box = element("div");
+  box.append(element("p", verdict.text, "bad"), element("p", verdict.next_step, "next"), rows([["Verdict", verdict.id], ["Evidence", verdict.evidence]]));
+  return box;
+}
 
 const nodeOf = (endpoint) => endpoint.split("/")[0];
 
@@ -287,7 +316,8 @@ async function showPair(source, target) {
     const name = element("p");
     name.append(element("code", source), " → ", element("code", target), " · findings of ", nodeLink(nodeOf(source)), ", ",
       nodeLink(nodeOf(target)));
-    box.replaceChildren(name, cellView("Latency", pair.latency, latencyRows), cellView("Bandwidth", pair.bandwidth, bandwidthRows), other);
+    box.replaceChildren(name, ...pair.verdicts.map(verdictView), cellView("Pings", pair.ping, pingRows),
+      cellView("Latency", pair.latency, latencyRows), cellView("Bandwidth", pair.bandwidth, bandwidthRows), other);
   } catch (error) {
     box.replaceChildren(element("p", `The pair could not be read: ${error.message}`, "bad"));
   }
@@ -417,8 +447,7 @@ function showMatrix(matrix) {
   const counts = {};
   for (const row of matrix.state) for (const letter of row) counts[letter] = (counts[letter] ?? 0) + 1;
   const parts = Object.entries(STATES).filter(([letter]) => counts[letter]).map(([letter, words]) => `${counts[letter]} ${words}`);
-  const what = state.metric === "latency" ? "Latency (median)" : "Bandwidth (average)";
-  byId("map-title").textContent = `${what} from source (row) to target (column)`;
+  byId("map-title").textContent = `${TITLES[state.metric]} from source (row) to target (column)`;
   byId("numbers").textContent = matrix.endpoints.length === 0
     ? "No endpoint has registered yet. Start an agent: rdmascope agent --coordinator HOST:PORT"
     : `${matrix.endpoints.length} endpoints: ${parts.join(", ") || "no pairs"}. Median ${valueText(matrix.median)}. `
@@ -442,8 +471,9 @@ async function read(path) {
 }
 
 async function refresh() {
-  const metric = state.metric, path = `api/v1/matrix?metric=${metric}`;
   try {
+    await chooseByItself();
+    const metric = state.metric, path = `api/v1/matrix?metric=${metric}`;
     const asked = findingsPath();
     const [status, endpoints, findings, matrix] = await Promise.all(
       [read("api/v1/status"), read("api/v1/endpoints"), read(asked), read(path)]);
@@ -474,7 +504,21 @@ async function forever() {
   }
 }
 
-byId("metrics").addEventListener("change", (event) => { state.metric = event.target.value; refresh(); });
+function choose(metric) {
+  state.metric = metric;
+  byId("metrics").querySelector(`input[value="${metric}"]`).checked = true;
+}
+
+// Where there are pings, they are the map that is kept fresh: it is shown first, unless somebody has chosen another.
+async function chooseByItself() {
+  if (state.metricChosen) return;
+  const pings = await read("api/v1/matrix?metric=ping");
+  if (pings) state.bodies.ping = pings;
+  const known = pings?.state.some((row) => /[fsx]/.test(row));
+  if (known && !state.metricChosen) { state.metricChosen = true; choose("ping"); }
+}
+
+byId("metrics").addEventListener("change", (event) => { state.metricChosen = true; choose(event.target.value); refresh(); });
 const canvas = byId("matrix");
 canvas.addEventListener("mousemove", (event) => moveCursor(cellUnder(event)));
 canvas.addEventListener("mouseleave", () => moveCursor(null));

@@ -2,10 +2,11 @@
 
 use rdmascope_checks::{is_iwarp, usable_gid};
 use rdmascope_model::{
-    Cause, Device, EndpointInfo, EndpointName, Fabric, GidEntry, LabelBy, LinkLayer, Netdev, Port, PortState,
-    Reading, Snapshot,
+    Cause, Device, EndpointInfo, EndpointName, Fabric, Gid, GidEntry, LabelBy, LinkLayer, Netdev, Port,
+    PortState, Reading, Snapshot,
 };
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// Every port of the machine as an endpoint of `node`, usable or not; `only` names the devices that count, empty means all.
 #[must_use]
@@ -24,15 +25,16 @@ fn endpoint(
     device: &Device,
     port: &Port,
 ) -> EndpointInfo {
-    let fabric = fabric_of(port);
-    let chosen = match fabric {
-        Fabric::InfiniBand => infiniband_gid(port),
-        _ => roce_gid(netdevs, device, port),
+    let fabric = fabric_of(device, port);
+    let (chosen, netdev) = match fabric {
+        Fabric::InfiniBand => (infiniband_gid(port).map(|entry| entry.gid), None),
+        Fabric::Iwarp => (iwarp_address(netdevs, port), None),
+        _ => match usable_gid(netdevs, port) {
+            Ok(entry) => (Ok(entry.gid), entry.netdev.value()),
+            Err(none) => (Err(none.words().to_owned()), None),
+        },
     };
-    let netdev = match (&chosen, fabric) {
-        (Ok(entry), Fabric::Roce) => entry.netdev.value().or(port.netdev.value()),
-        _ => port.netdev.value(),
-    };
+    let netdev = netdev.or(port.netdev.value());
     let netdev_mtu = netdev
         .zip(netdevs.value())
         .and_then(|(name, netdevs)| netdevs.get(name))
@@ -42,26 +44,58 @@ fn endpoint(
         (None, Err(detail)) => (Some(Cause::NoUsableGid), detail.clone()),
         (None, Ok(_)) => (None, String::new()),
     };
+    let (connections, datagrams) = labels(fabric, &device.driver);
     EndpointInfo {
         name: EndpointName { node: node.to_owned(), device: device.name.clone(), port: port.number },
         fabric,
-        gid: chosen.ok().map(|entry| entry.gid),
+        gid: chosen.ok(),
         netdev: netdev.cloned(),
         netdev_mtu: netdev_mtu.copied(),
         active_mtu: port.active_mtu.value().copied(),
         rate_bps: port.rate_bps.value().copied(),
         // The mesh tells where they go, once it is open.
         datagrams: None,
-        connections_labelled_by: LabelBy::Unknown,
-        datagrams_labelled_by: LabelBy::Unknown,
+        connections_labelled_by: connections,
+        datagrams_labelled_by: datagrams,
         unusable,
         unusable_detail,
     }
 }
 
-/// By the link layer; where that cannot be read, a port with a LID from a subnet manager is InfiniBand.
-fn fabric_of(port: &Port) -> Fabric {
+/// What moves connections and datagrams onto another equal-cost path, by the driver: which number becomes the UDP source port of their
+/// packets. Read in these sources (below `drivers/infiniband` of Linux 6.1 and later where nothing else is named):
+///
+/// | driver | connections | datagrams |
+/// | --- | --- | --- |
+/// | mlx5 | `hw/mlx5/qp.c`: `mlx5_set_path_udp_sport` | rdma-core `providers/mlx5/verbs.c`: `mlx5_ah_set_udp_sport` |
+/// | hns | `hw/hns/hns_roce_hw_v2.c`: `rdma_get_udp_sport` | `hw/hns/hns_roce_ah.c` and rdma-core `providers/hns`: `get_ah_udp_sport` |
+/// | irdma (over ice) | `hw/irdma/verbs.c`: `irdma_modify_qp_roce` | not found |
+/// | erdma | `hw/erdma/erdma_verbs.c`: `rdma_get_udp_sport` (RoCE) | not found |
+/// | mana | `hw/mana/qp.c`: `mana_ib_gd_modify_qp` | not found |
+/// | ionic | `hw/ionic/ionic_controlpath.c`: `rdma_get_udp_sport` | there: always `IONIC_ROCE_UDP_SPORT` |
+/// | rxe | `sw/rxe/rxe_verbs.c`: `rdma_get_udp_sport` (5.18 and later) | `sw/rxe/rxe_qp.c`: a hash of the queue pair's number |
+///
+/// `bnxt_re`, `efa` and `mlx4` have none of these calls: not known. rxe is the only software driver for RoCE, and has no device below it.
+fn labels(fabric: Fabric, driver: &Reading<String>) -> (LabelBy, LabelBy) {
+    use LabelBy::{FlowLabel, Nothing, QueuePair, Unknown};
+    match (fabric, driver) {
+        // Forwarding goes by the destination's LID (InfiniBand Architecture Specification, volume 1, 14.2.5.5).
+        (Fabric::InfiniBand, _) => (Nothing, Nothing),
+        (Fabric::Roce, Reading::Value(driver)) => match driver.as_str() {
+            "mlx5_core" | "hns3" => (FlowLabel, FlowLabel),
+            "ionic" => (FlowLabel, Nothing),
+            "ice" | "irdma" | "erdma" | "mana" => (FlowLabel, Unknown),
+            _ => (Unknown, Unknown),
+        },
+        (Fabric::Roce, Reading::Absent) => (FlowLabel, QueuePair),
+        _ => (Unknown, Unknown),
+    }
+}
+
+/// By the device's kind, then by the link layer; where that cannot be read, a port with a LID from a subnet manager is InfiniBand.
+fn fabric_of(device: &Device, port: &Port) -> Fabric {
     match &port.link_layer {
+        _ if is_iwarp(device) => Fabric::Iwarp,
         Reading::Value(LinkLayer::InfiniBand) => Fabric::InfiniBand,
         Reading::Value(LinkLayer::Ethernet) => Fabric::Roce,
         _ if port.lid.value().is_some_and(|lid| *lid != 0) => Fabric::InfiniBand,
@@ -94,16 +128,34 @@ fn infiniband_gid(port: &Port) -> Result<&GidEntry, String> {
     }
 }
 
-/// As the check of GIDs has it; iWARP devices are not probed.
-fn roce_gid<'a>(
-    netdevs: &Reading<BTreeMap<String, Netdev>>,
-    device: &Device,
-    port: &'a Port,
-) -> Result<&'a GidEntry, String> {
-    if is_iwarp(device) {
-        return Err("an iWARP device: it is not probed".to_owned());
-    }
-    usable_gid(netdevs, port).map_err(|none| none.words().to_owned())
+/// iWARP runs over TCP, from the network device's own address; the only GID of a port is made from its MAC and leads nowhere. IPv4
+/// before IPv6, the primary address before the others, and none that reaches one link or this machine only.
+fn iwarp_address(netdevs: &Reading<BTreeMap<String, Netdev>>, port: &Port) -> Result<Gid, String> {
+    let unread = |what: &str, why: Option<&str>| format!("{what}: {}", why.unwrap_or_default());
+    let Reading::Value(name) = &port.netdev else {
+        return Err(unread("the port's network device is not known", port.netdev.why_missing()));
+    };
+    let Reading::Value(netdevs) = netdevs else {
+        return Err(unread("the network devices' addresses could not be read", netdevs.why_missing()));
+    };
+    let Some(netdev) = netdevs.get(name) else {
+        return Err(format!("the network device {name} is not in this network namespace"));
+    };
+    let Reading::Value(addresses) = &netdev.addresses else {
+        let what = format!("the addresses of {name} could not be read");
+        return Err(unread(&what, netdev.addresses.why_missing()));
+    };
+    let usable = addresses.iter().map(|address| address.ip).filter(|ip| match ip {
+        IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_loopback(),
+        IpAddr::V6(v6) => !v6.is_unicast_link_local() && !v6.is_loopback(),
+    });
+    usable.min_by_key(IpAddr::is_ipv6).map(Gid::from).ok_or_else(|| {
+        let list: Vec<String> = addresses.iter().map(|address| address.ip.to_string()).collect();
+        match list.is_empty() {
+            true => format!("{name} has no IP address"),
+            false => format!("{name} has no IP address that other hosts reach: it has {}", list.join(", ")),
+        }
+    })
 }
 
 #[cfg(test)]
@@ -219,6 +271,65 @@ mod tests {
         assert_eq!(seen.gid, Some("fe80::200:ff:fe00:1".parse().unwrap()));
         port(&mut machine).gids = Reading::Value(Vec::new());
         assert_eq!(one(&machine).unusable_detail, "slot 0 of the GID table is empty");
+    }
+
+    #[test]
+    fn path_labels_go_by_the_driver() {
+        let seen = |machine: &Snapshot| {
+            let seen = one(machine);
+            (seen.connections_labelled_by, seen.datagrams_labelled_by)
+        };
+        let mut machine = roce(1);
+        assert_eq!(seen(&machine), (LabelBy::FlowLabel, LabelBy::FlowLabel), "mlx5");
+        let with = |machine: &mut Snapshot, driver| {
+            let Reading::Value(devices) = &mut machine.devices else { panic!("no devices") };
+            devices[0].driver = driver;
+        };
+        with(&mut machine, Reading::Absent);
+        assert_eq!(seen(&machine), (LabelBy::FlowLabel, LabelBy::QueuePair), "rxe");
+        for driver in [Reading::Value("bnxt_en".to_owned()), Reading::Failed("EIO".to_owned())] {
+            with(&mut machine, driver);
+            assert_eq!(seen(&machine), (LabelBy::Unknown, LabelBy::Unknown));
+        }
+        assert_eq!(seen(&infiniband(1)), (LabelBy::Nothing, LabelBy::Nothing));
+    }
+
+    #[test]
+    fn iwarp_is_addressed_by_the_network_devices_ip() {
+        let mut machine = roce(1);
+        let Reading::Value(devices) = &mut machine.devices else { panic!("no devices") };
+        devices[0].node_type = Reading::Value("RNIC".to_owned());
+        // Its only GID is made from the MAC.
+        port(&mut machine).gids = Reading::Value(vec![gid(0, "200:0:1::", "IB/RoCE v1", "")]);
+        let seen = one(&machine);
+        assert_eq!((seen.fabric, seen.unusable), (Fabric::Iwarp, None), "{}", seen.unusable_detail);
+        assert_eq!(seen.gid, Some("::ffff:192.0.2.1".parse().unwrap()));
+        assert_eq!((seen.netdev.as_deref(), seen.netdev_mtu), (Some("eth0"), Some(9000)));
+        addresses(&mut machine, "eth0", &["fe80::1", "2001:db8::5", "169.254.0.1"]);
+        assert_eq!(one(&machine).gid, Some("2001:db8::5".parse().unwrap()));
+        addresses(&mut machine, "eth0", &["2001:db8::5", "198.51.100.9", "192.0.2.1"]);
+        assert_eq!(
+            one(&machine).gid,
+            Some("::ffff:198.51.100.9".parse().unwrap()),
+            "the primary IPv4 address"
+        );
+    }
+
+    #[test]
+    fn iwarp_without_an_address_says_why() {
+        let mut machine = roce(1);
+        let Reading::Value(devices) = &mut machine.devices else { panic!("no devices") };
+        devices[0].node_type = Reading::Value("RNIC".to_owned());
+        let mut seen = |list: &[&str]| {
+            addresses(&mut machine, "eth0", list);
+            let seen = one(&machine);
+            assert_eq!((seen.gid, seen.unusable), (None, Some(Cause::NoUsableGid)));
+            seen.unusable_detail
+        };
+        assert_eq!(seen(&[]), "eth0 has no IP address");
+        assert_eq!(seen(&["fe80::1"]), "eth0 has no IP address that other hosts reach: it has fe80::1");
+        port(&mut machine).netdev = Reading::Failed("EIO".into());
+        assert_eq!(one(&machine).unusable_detail, "the port's network device is not known: EIO");
     }
 
     #[test]

@@ -35,6 +35,25 @@ pub enum IdleState {
     Unknown(String),
 }
 
+impl IdleState {
+    /// Idle, or why not, for people.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn words(self) -> Result<(), String> {
+        match self {
+            Self::Idle => Ok(()),
+            Self::Busy { bps } => Err(format!(
+                "the port carried {}.{} Mb/s within the last {} s, which is {BUSY_PERCENT} % of its rate or more",
+                bps / 1_000_000,
+                bps / 100_000 % 10,
+                WINDOW.as_secs()
+            )),
+            Self::Unknown(why) => Err(format!("it cannot be told whether the port is idle: {why}")),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Mono,
@@ -174,6 +193,8 @@ mod tests {
     fn one_busy_second_of_ten_is_busy_until_it_is_out_of_the_window() {
         let burst = |second| if second == 5 { (LIMIT / 2, LIMIT / 2, 0) } else { (0, 0, 0) };
         assert_eq!(watched(10, burst).state(at(10), &RATE), IdleState::Busy { bps: 1_000_000_000 });
+        let why = watched(10, burst).state(at(10), &RATE).words().unwrap_err();
+        assert!(why.starts_with("the port carried 1000.0 Mb/s within the last 10 s"), "{why}");
         assert!(matches!(watched(15, burst).state(at(15), &RATE), IdleState::Busy { .. }));
         assert_eq!(watched(16, burst).state(at(16), &RATE), IdleState::Idle);
     }

@@ -164,7 +164,12 @@ fn details(host: &Host, netdev: &str) -> Details {
 }
 
 /// The lines of `rdmascope/netdev/NAME/FILE` through their reader.
-fn captured<T>(host: &Host, netdev: &str, file: &str, read: fn(&Fields) -> Reading<T>) -> Reading<T> {
+pub(crate) fn captured<T>(
+    host: &Host,
+    netdev: &str,
+    file: &str,
+    read: fn(&Fields) -> Reading<T>,
+) -> Reading<T> {
     match Fields::read(host.tree(), &format!("rdmascope/netdev/{netdev}/{file}")) {
         Reading::Value(fields) => read(&fields),
         Reading::Absent => Reading::Absent,

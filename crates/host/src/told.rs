@@ -44,7 +44,7 @@ impl Host {
     /// Who holds the queue pairs of all RDMA devices; `Absent` where the kernel has no RDMA netlink. The kernel shows processes of
     /// our process id namespace and those below it; all others are one row without an owner for each device.
     pub async fn queue_pairs(&self) -> Reading<Vec<QueuePairs>> {
-        self.part("queue pairs", rdma_netlink::queue_pairs, Reading::Failed).await
+        self.part("queue pairs", |tree| rdma_netlink::queue_pairs(tree, None), Reading::Failed).await
     }
 
     /// Fills in whether RoCE is switched on for every function that can have it: those of network and InfiniBand controllers. All others

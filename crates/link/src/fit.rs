@@ -18,6 +18,13 @@ const FRAME_OVERHEAD_BYTES: usize = 64;
 /// Tag and length of one entry of a list, bytes.
 const ENTRY_OVERHEAD_BYTES: usize = 4;
 
+/// A sentence as long as one may be.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut text = text.to_owned();
+    cut(&mut text, SENTENCE_BYTES_MAX);
+    text
+}
+
 impl ToCoordinator {
     /// An inventory with as many findings, from the first on, as the frame has room for.
     #[must_use]

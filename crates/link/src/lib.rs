@@ -223,6 +223,8 @@ pub struct ProbeResult {
     pub outcome: Outcome,
     /// What the probe moved at the reporter's end; `None` when it was not looked at.
     pub effects: Option<Box<Effects>>,
+    /// Who or what is in the way of a probe that was not run, in words; empty where the outcome says it all. Since version 3.
+    pub evidence: String,
 }
 
 /// What one batch of mesh pings found.

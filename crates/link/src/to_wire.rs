@@ -224,6 +224,7 @@ pub(crate) fn metric(metric: Metric) -> u32 {
     match metric {
         Metric::Latency => 1,
         Metric::Bandwidth => 2,
+        Metric::Ping => 3,
     }
 }
 
@@ -254,5 +255,6 @@ pub(crate) fn urgency(urgency: Urgency) -> u32 {
         Urgency::Background => 1,
         Urgency::Operator => 2,
         Urgency::Drained => 3,
+        Urgency::Forced => 4,
     }
 }

@@ -40,6 +40,7 @@ fn result(outcome: Outcome) -> ProbeResult {
         measured_at: Wall(1_796_000_000_123),
         outcome,
         effects: None,
+        evidence: String::new(),
     }
 }
 
@@ -207,6 +208,7 @@ fn results() -> Vec<ToCoordinator> {
         duration_ns: 1_000,
         average_bps: 52,
         worst_window_bps: Some(40),
+        variation_permille: Some(125),
         completions: 100,
     };
     let delta = CounterDelta { retransmits: Some(11) };
@@ -215,7 +217,12 @@ fn results() -> Vec<ToCoordinator> {
             result(Outcome::Latency(latency(), delta)),
             result(Outcome::Bandwidth(bandwidth, CounterDelta { retransmits: None })),
             result(Outcome::Failed(failure)),
-            ProbeResult { lease: None, metric: None, ..result(Outcome::Excluded(Exclusion::Busy)) },
+            ProbeResult {
+                lease: None,
+                metric: None,
+                evidence: "job 4711 of user alice holds mlx5_0".to_owned(),
+                ..result(Outcome::Excluded(Exclusion::Busy))
+            },
             ProbeResult { effects: Some(Box::new(effects())), ..result(Outcome::Served) },
             result(Outcome::Pings(Box::new(pings()))),
             result(Outcome::Echo(EchoStats {
@@ -325,6 +332,7 @@ fn a_failure_dressed_as_a_number_is_refused() {
         duration_ns: 1_000,
         average_bps: 0,
         worst_window_bps: None,
+        variation_permille: None,
         completions: 0,
     };
     let none = LatencyStats { count: 0, ..latency() };

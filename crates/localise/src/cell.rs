@@ -1,5 +1,6 @@
 //! What is known of one ordered pair and metric.
 
+use crate::PingFigures;
 use rdmascope_model::{BandwidthStats, CounterDelta, Exclusion, Failure, LatencyStats, Wall};
 
 /// The figures of a probe that completed.
@@ -9,15 +10,19 @@ pub enum Measured {
     Latency(LatencyStats, CounterDelta),
     /// Goodput.
     Bandwidth(BandwidthStats, CounterDelta),
+    /// Network round trips and loss.
+    Ping(PingFigures),
 }
 
 impl Measured {
-    /// The figure that pairs are compared by: median latency in nanoseconds, or average bits per second.
+    /// The figure that pairs are compared by: median latency or network round trip in nanoseconds, or average bits per second.
+    /// `None` for pings that were answered without usable stamps.
     #[must_use]
-    pub fn headline(&self) -> u64 {
+    pub fn headline(&self) -> Option<u64> {
         match self {
-            Self::Latency(stats, _) => stats.p50_ns,
-            Self::Bandwidth(stats, _) => stats.average_bps,
+            Self::Latency(stats, _) => Some(stats.p50_ns),
+            Self::Bandwidth(stats, _) => Some(stats.average_bps),
+            Self::Ping(figures) => figures.network.map(|network| network.p50_ns),
         }
     }
 }

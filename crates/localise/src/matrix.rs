@@ -3,6 +3,7 @@
 //! An endpoint keeps its number for as long as the coordinator runs, so that a matrix never renumbers under a reader.
 //! Figures are packed into 32-bit fields: 4,096 endpoints have 16.8 million pairs for each metric.
 
+use crate::ping::PingRow;
 use crate::{Cell, Measured};
 use rdmascope_model::{
     BandwidthStats, CounterDelta, EndpointName, Exclusion, Failure, LatencyStats, Metric, Wall,
@@ -56,6 +57,7 @@ pub struct Matrix {
     /// Row = source; a row grows when one of its cells is first written.
     latency: Vec<Vec<LatencyRow>>,
     bandwidth: Vec<Vec<BandwidthRow>>,
+    ping: Vec<Vec<PingRow>>,
     exceptions: BTreeMap<(Metric, EndpointIndex, EndpointIndex), Exception>,
     revision: u64,
 }
@@ -71,6 +73,7 @@ impl Matrix {
         self.index.insert(name.clone(), index);
         self.latency.push(Vec::new());
         self.bandwidth.push(Vec::new());
+        self.ping.push(Vec::new());
         self.revision += 1;
         index
     }
@@ -145,6 +148,7 @@ impl Matrix {
         let metric = match measured {
             Measured::Latency(..) => Metric::Latency,
             Measured::Bandwidth(..) => Metric::Bandwidth,
+            Measured::Ping(..) => Metric::Ping,
         };
         if !self.is_news(metric, source, target, at) {
             return false;
@@ -155,6 +159,9 @@ impl Matrix {
             }
             Measured::Bandwidth(stats, delta) => {
                 *slot(&mut self.bandwidth[source.0 as usize], target) = pack_bandwidth(at, stats, *delta);
+            }
+            Measured::Ping(figures) => {
+                *slot(&mut self.ping[source.0 as usize], target) = PingRow::pack(at, figures);
             }
         }
         self.exceptions.remove(&(metric, source, target));
@@ -172,6 +179,26 @@ impl Matrix {
         failure: Failure,
     ) -> bool {
         self.except(metric, source, target, at, Exception::Failed(at, failure))
+    }
+
+    /// Replaces why a probe failed by what is known of the same probe since; ignored when the cell has gone on. True when it was
+    /// written.
+    pub fn explain(
+        &mut self,
+        metric: Metric,
+        source: EndpointIndex,
+        target: EndpointIndex,
+        at: Wall,
+        failure: Failure,
+    ) -> bool {
+        match self.exceptions.get_mut(&(metric, source, target)) {
+            Some(Exception::Failed(failed_at, known)) if *failed_at == at => {
+                *known = failure;
+                self.revision += 1;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Writes that the last probe was not run; ignored when something newer is there. True when it was written.
@@ -211,6 +238,10 @@ impl Matrix {
         let known = match metric {
             Metric::Latency => self.latency[row].get(column).and_then(unpack_latency),
             Metric::Bandwidth => self.bandwidth[row].get(column).and_then(unpack_bandwidth),
+            Metric::Ping => {
+                let known = self.ping[row].get(column).and_then(PingRow::unpack);
+                known.map(|(at, figures)| (at, Measured::Ping(figures)))
+            }
         };
         known.map_or(Cell::Never, |(at, measured)| Cell::Known { at, measured })
     }
@@ -284,6 +315,8 @@ fn unpack_bandwidth(row: &BandwidthRow) -> Option<(Wall, Measured)> {
         duration_ns: row.duration_ns,
         average_bps: row.average_bps,
         worst_window_bps: (row.worst_bps != u64::MAX).then_some(row.worst_bps),
+        // Not kept: a cell has room for what is compared over days.
+        variation_permille: None,
         completions: row.completions,
     };
     let measured = Measured::Bandwidth(stats, unpack_retransmits(row.retransmits));
@@ -331,6 +364,7 @@ mod tests {
                 duration_ns: 7,
                 average_bps: 400_000_000_000,
                 worst_window_bps: None,
+                variation_permille: None,
                 completions: 49,
             },
             CounterDelta { retransmits: None },
@@ -339,7 +373,11 @@ mod tests {
         assert!(m.record(a, b, Wall(11), &bandwidth));
         assert_eq!(m.cell(Metric::Latency, a, b), Cell::Known { at: Wall(10), measured: latency(21_000) });
         assert_eq!(m.cell(Metric::Bandwidth, a, b), Cell::Known { at: Wall(11), measured: bandwidth });
+        let pings = Measured::Ping(crate::ping::tests::figures());
+        assert!(m.record(a, b, Wall(12), &pings));
+        assert_eq!(m.cell(Metric::Ping, a, b), Cell::Known { at: Wall(12), measured: pings });
         assert_eq!(m.cell(Metric::Latency, b, a), Cell::Never);
+        assert_eq!(m.cell(Metric::Ping, b, a), Cell::Never);
     }
 
     #[test]
@@ -352,6 +390,19 @@ mod tests {
         assert!(!m.record(a, b, Wall(11), &latency(3)), "a failure is as good as a figure");
         assert!(m.record(a, b, Wall(13), &latency(4)));
         assert_eq!(m.cell(Metric::Latency, a, b), Cell::Known { at: Wall(13), measured: latency(4) });
+    }
+
+    #[test]
+    fn a_failure_is_explained_later_and_only_while_it_is_the_last_word() {
+        let (mut m, a, b) = two();
+        let explained = Failure { evidence: "heard none".to_owned(), ..failure() };
+        assert!(!m.explain(Metric::Ping, a, b, Wall(10), explained.clone()), "it has not failed");
+        m.fail(Metric::Ping, a, b, Wall(10), failure());
+        assert!(m.explain(Metric::Ping, a, b, Wall(10), explained.clone()));
+        assert_eq!(m.cell(Metric::Ping, a, b), Cell::Failed { at: Wall(10), failure: explained.clone() });
+        m.fail(Metric::Ping, a, b, Wall(12), failure());
+        assert!(!m.explain(Metric::Ping, a, b, Wall(10), explained), "that was another batch");
+        assert_eq!(m.failure(Metric::Ping, a, b), Some(&failure()));
     }
 
     #[test]

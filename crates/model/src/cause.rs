@@ -46,7 +46,7 @@ pub enum Cause {
     RemoteFault = 19,
     /// The own device reported a fault.
     LocalFault = 20,
-    /// The connection was set up on both ends, but the first message never arrived.
+    /// Both ends were set up, but the first message never arrived.
     NoFirstByte = 21,
     /// The measurement began and then stopped making progress.
     Stalled = 22,
@@ -202,7 +202,7 @@ const ROWS: &[Row] = &[
     Row(
         Cause::NoFirstByte,
         "no-first-byte",
-        "The connection was set up on both ends, but the first message never arrived.",
+        "Both ends were set up, but the first message never arrived.",
         "Check the path in this direction: MTU, VLAN, firewall on UDP port 4791, the switch ports.",
     ),
     Row(

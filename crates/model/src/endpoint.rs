@@ -96,7 +96,7 @@ pub struct EndpointInfo {
     pub name: EndpointName,
     /// Fabric kind.
     pub fabric: Fabric,
-    /// Chosen address: the RoCE v2 GID of the netdev's IP, or the InfiniBand GID.
+    /// Chosen address: the RoCE v2 GID of the netdev's IP, or the InfiniBand GID; of iWARP the netdev's IP, written as a GID.
     pub gid: Option<Gid>,
     /// Network device underneath, where there is one.
     pub netdev: Option<String>,

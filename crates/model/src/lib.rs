@@ -1,6 +1,7 @@
 //! The words that two or more crates share; reading order: endpoint, reading, port, plan, manner, result, datagram, cause, finding.
 
 mod cause;
+mod class;
 mod datagram;
 mod dcb;
 mod endpoint;
@@ -23,6 +24,7 @@ mod time;
 mod words;
 
 pub use cause::{Cause, Failure};
+pub use class::class_from_word;
 pub use datagram::{
     DatagramAddress, Delays, EchoStats, Heard, LabelBy, LabelResult, Peer, PingCounts, PingStats, StampClock,
 };

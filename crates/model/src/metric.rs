@@ -10,11 +10,13 @@ pub enum Metric {
     Latency,
     /// RC RDMA write goodput, bits per second.
     Bandwidth,
+    /// UD pings: network round trip in nanoseconds, and loss in each direction.
+    Ping,
 }
 
 impl Metric {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Latency, Self::Bandwidth];
+    pub const ALL: [Self; 3] = [Self::Latency, Self::Bandwidth, Self::Ping];
 
     /// The word used on the command line and the API.
     #[must_use]
@@ -22,6 +24,7 @@ impl Metric {
         match self {
             Self::Latency => "latency",
             Self::Bandwidth => "bandwidth",
+            Self::Ping => "ping",
         }
     }
 }
@@ -38,7 +41,7 @@ pub struct UnknownMetric(String);
 
 impl fmt::Display for UnknownMetric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no metric '{}'; there are: latency, bandwidth", self.0)
+        write!(f, "no metric '{}'; there are: latency, bandwidth, ping", self.0)
     }
 }
 

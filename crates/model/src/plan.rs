@@ -1,6 +1,6 @@
 //! What one probe of one pair is asked to do, as the coordinator sends it and both sides obey it.
 
-use crate::{EndpointName, Manner, Metric, Side};
+use crate::{Carrier, EndpointName, Manner, Metric, Operation, Side};
 use std::fmt;
 use std::time::Duration;
 
@@ -34,23 +34,23 @@ impl Role {
     }
 }
 
-/// RC RDMA-write ping-pong.
+/// Ping-pong of RDMA writes or sends, or RDMA reads one after the other, on a reliable connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencySpec {
     /// Round trips that count.
     pub samples: u32,
     /// Round trips before them that do not.
     pub warmup: u32,
-    /// Bytes of one write, at least 1.
+    /// Bytes of one message, at least 1.
     pub message_bytes: u32,
 }
 
-/// RC RDMA-write stream from source to target.
+/// Stream of RDMA writes, reads or sends of the source on reliable connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BandwidthSpec {
-    /// Bytes of one write.
+    /// Bytes of one message.
     pub message_bytes: u32,
-    /// Writes outstanding on each queue pair.
+    /// Messages outstanding on each queue pair.
     pub depth: u32,
     /// Time before the measured window.
     pub warmup: Duration,
@@ -109,6 +109,18 @@ pub enum Load {
 }
 
 impl ProbePlan {
+    /// This side only answers, and its device may do so without it: the source tells how it went.
+    #[must_use]
+    pub fn only_answers(&self) -> bool {
+        let native = self.manner.carrier == Carrier::Native;
+        let passive = match self.spec {
+            ProbeSpec::Latency(_) => native && self.manner.operation == Operation::Read,
+            ProbeSpec::Bandwidth(_) => !self.manner.both_ways,
+            ProbeSpec::Pings(_) | ProbeSpec::Echo(_) => false,
+        };
+        self.role == Role::Target && passive
+    }
+
     /// The matrix that its result goes to; `None` for what only a report shows.
     #[must_use]
     pub fn cell(&self) -> Option<Metric> {
@@ -171,6 +183,14 @@ pub enum Urgency {
     Operator,
     /// As `Operator`, and the nodes are known to carry no job: the idle gate of bandwidth does not apply.
     Drained,
+    /// An operator named this one pair and said that it is to be probed although a job may be there. It lifts the idle gate, and nothing
+    /// else.
+    Forced,
+}
+
+impl Urgency {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Background, Self::Operator, Self::Drained, Self::Forced];
 }
 
 /// All that one side needs to know of one probe.

@@ -3,7 +3,8 @@
 use crate::{EchoStats, Exclusion, Failure, PingStats};
 use std::fmt;
 
-/// Half round trips of one side, nanoseconds. A quantile that the count cannot support is absent.
+/// Latency of one side, nanoseconds: half of each round trip of writes and sends, as `ib_write_lat` and `ib_send_lat` tell it; the whole
+/// round trip of each RDMA read, as `ib_read_lat` does. A quantile that the count cannot support is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencyStats {
     /// Samples behind the figures.
@@ -35,7 +36,10 @@ pub struct BandwidthStats {
     pub average_bps: u64,
     /// The slowest tenth of the window, bits per second; absent below 50 completions.
     pub worst_window_bps: Option<u64>,
-    /// Writes completed in the window.
+    /// How much the rate varied: the coefficient of variation over the ten tenths of the window (standard deviation by mean), in
+    /// thousandths; absent below 50 completions, and from agents that do not tell.
+    pub variation_permille: Option<u32>,
+    /// Messages completed in the window.
     pub completions: u32,
 }
 

@@ -43,7 +43,24 @@ impl BandwidthMeter {
             average_bps: bits_per_second(bytes, duration_ns),
             worst_window_bps: self.worst_window(duration_ns),
             completions: u32::try_from(self.completed_ns.len()).unwrap_or(u32::MAX),
+            variation_permille: self.variation(duration_ns),
         })
+    }
+
+    /// The coefficient of variation of what completed in each tenth of the window, in thousandths.
+    fn variation(&self, duration_ns: u64) -> Option<u32> {
+        if self.completed_ns.len() < WORST_WINDOW_COMPLETIONS_MIN {
+            return None;
+        }
+        let mut tenths = [0.0_f64; 10];
+        for at in &self.completed_ns {
+            // The window ends with its last completion, which belongs to the last tenth.
+            let tenth = (at.saturating_sub(self.began_ns + 1) / (duration_ns / 10).max(1)).min(9);
+            tenths[tenth as usize] += 1.0;
+        }
+        let mean = self.completed_ns.len() as f64 / 10.0;
+        let variance = tenths.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 10.0;
+        Some((variance.sqrt() / mean * 1_000.0) as u32)
     }
 
     /// The fewest bytes that completed in any stretch as long as a tenth of the window, as a rate. Every stretch that
@@ -92,6 +109,7 @@ mod tests {
         let stats = meter((1..=100).map(|i| i * 1_000)).stats().unwrap();
         assert_eq!(stats.average_bps, 8_000_000_000);
         assert_eq!(stats.worst_window_bps, Some(8_000_000_000));
+        assert_eq!(stats.variation_permille, Some(0));
         assert_eq!((stats.bytes, stats.completions, stats.duration_ns), (100_000, 100, 100_000));
     }
 
@@ -102,12 +120,16 @@ mod tests {
         let stats = meter(times).stats().unwrap();
         assert_eq!(stats.average_bps, 7_200_000_000);
         assert_eq!(stats.worst_window_bps, Some(0));
+        // Eight tenths of 20 and two of 10: the mean is 18, the standard deviation 4.
+        assert_eq!(stats.variation_permille, Some(222));
     }
 
     #[test]
     fn few_completions_give_no_worst_window_and_none_gives_nothing() {
-        assert_eq!(meter((1..=49).map(|i| i * 1_000)).stats().unwrap().worst_window_bps, None);
-        assert!(meter((1..=50).map(|i| i * 1_000)).stats().unwrap().worst_window_bps.is_some());
+        let few = meter((1..=49).map(|i| i * 1_000)).stats().unwrap();
+        assert_eq!((few.worst_window_bps, few.variation_permille), (None, None));
+        let enough = meter((1..=50).map(|i| i * 1_000)).stats().unwrap();
+        assert!(enough.worst_window_bps.is_some() && enough.variation_permille.is_some());
         assert_eq!(meter(std::iter::empty()).stats(), None);
     }
 }

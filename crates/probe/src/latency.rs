@@ -3,7 +3,7 @@
 use rdmascope_model::LatencyStats;
 
 /// Below so many samples the 99th percentile is absent: with 300 there is a 95 % chance that one lies beyond it (1 - 0.99^300).
-const P99_SAMPLES_MIN: usize = 300;
+pub(crate) const P99_SAMPLES_MIN: usize = 300;
 /// The same for the 99.9th percentile (1 - 0.999^3000).
 const P999_SAMPLES_MIN: usize = 3_000;
 
@@ -29,7 +29,7 @@ pub fn latency_stats(samples: &mut [u64], host_delayed: u32) -> Option<LatencySt
 }
 
 /// Nearest-rank quantile: the smallest sample that at least `per_mille` thousandths of the samples do not exceed.
-fn quantile(sorted: &[u64], per_mille: usize) -> u64 {
+pub(crate) fn quantile(sorted: &[u64], per_mille: usize) -> u64 {
     let rank = (sorted.len() * per_mille).div_ceil(1_000).max(1);
     sorted[rank - 1]
 }

@@ -35,6 +35,21 @@ pub const ECHOES_MAX: u32 = 1_000;
 /// Payload of an echo: the largest UDP datagram.
 pub const ECHO_BYTES_MAX: u32 = 65_507;
 
+/// Longest stream at the port's full rate on a node that may be working. 20 ms of warm-up and 200 ms show the rate of a port; a job that
+/// begins meanwhile waits no longer than for a retransmission.
+pub const LIVE_STREAM_MAX: Duration = Duration::from_millis(250);
+/// Share of the port's rate that such streams may take over time, one after the other, in percent.
+pub const LIVE_DUTY_PERCENT: u64 = 10;
+/// Such streams that the target of an incast may take at once, before its share has filled again.
+pub const LIVE_TARGET_STREAMS: u64 = 8;
+
+/// Bytes of one stream on a node that may be working, for the port's rate.
+#[must_use]
+pub fn live_bytes_max(rate_bps: u64) -> u64 {
+    let milliseconds = u64::try_from(LIVE_STREAM_MAX.as_millis()).unwrap_or(u64::MAX);
+    (rate_bps / 8_000).saturating_mul(milliseconds)
+}
+
 /// A plan asks for more than is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitExceeded {
@@ -83,6 +98,19 @@ pub fn admit(plan: &ProbePlan) -> Result<(), LimitExceeded> {
             within("echo interval", spec.interval, PING_INTERVAL_MIN, LEASE_MAX)?;
             within("echo bytes", spec.payload_bytes, 32, ECHO_BYTES_MAX)
         }
+    }
+}
+
+/// Checks a plan against what is allowed beside a job, on a port of this rate.
+///
+/// # Errors
+/// The limit that it exceeds.
+pub fn admit_live(plan: &ProbePlan, rate_bps: u64) -> Result<(), LimitExceeded> {
+    match plan.spec {
+        ProbeSpec::Bandwidth(spec) => {
+            within("bandwidth bytes beside a job", spec.bytes_max, 1, live_bytes_max(rate_bps))
+        }
+        ProbeSpec::Latency(_) | ProbeSpec::Pings(_) | ProbeSpec::Echo(_) => Ok(()),
     }
 }
 
@@ -135,34 +163,72 @@ mod tests {
         };
         let pings = PingSpec { count: 100, labels: 1, interval: Duration::from_millis(1) };
         let echo = EchoSpec { count: 10, payload_bytes: 8_972, interval: Duration::from_millis(10) };
+        let second = Duration::from_secs(1);
         let refused = [
-            ProbeSpec::Latency(LatencySpec { samples: 10_001, ..latency }),
+            ProbeSpec::Latency(LatencySpec { samples: LATENCY_SAMPLES_MAX + 1, ..latency }),
             ProbeSpec::Latency(LatencySpec { samples: 0, ..latency }),
-            ProbeSpec::Latency(LatencySpec { warmup: 10_001, ..latency }),
+            ProbeSpec::Latency(LatencySpec { warmup: LATENCY_SAMPLES_MAX + 1, ..latency }),
             ProbeSpec::Latency(LatencySpec { message_bytes: 0, ..latency }),
-            ProbeSpec::Bandwidth(BandwidthSpec { message_bytes: (8 << 20) + 1, ..bandwidth }),
-            ProbeSpec::Bandwidth(BandwidthSpec { depth: 129, ..bandwidth }),
-            ProbeSpec::Bandwidth(BandwidthSpec { message_bytes: 64, ..bandwidth }),
-            ProbeSpec::Bandwidth(BandwidthSpec { bytes_max: u64::MAX, ..bandwidth }),
-            ProbeSpec::Bandwidth(BandwidthSpec { duration: Duration::from_secs(6), ..bandwidth }),
-            ProbeSpec::Bandwidth(BandwidthSpec { warmup: Duration::from_secs(6), ..bandwidth }),
-            ProbeSpec::Pings(PingSpec { labels: 257, ..pings }),
-            ProbeSpec::Pings(PingSpec { count: 10_001, ..pings }),
-            ProbeSpec::Pings(PingSpec { interval: Duration::from_micros(199), ..pings }),
-            ProbeSpec::Echo(EchoSpec { count: 1_001, ..echo }),
-            ProbeSpec::Echo(EchoSpec { payload_bytes: 65_508, ..echo }),
+            ProbeSpec::Latency(LatencySpec { message_bytes: MESSAGE_BYTES_MAX + 1, ..latency }),
+            ProbeSpec::Bandwidth(BandwidthSpec { message_bytes: MESSAGE_BYTES_MAX + 1, ..bandwidth }),
+            ProbeSpec::Bandwidth(BandwidthSpec { depth: DEPTH_MAX + 1, ..bandwidth }),
+            ProbeSpec::Bandwidth(BandwidthSpec { depth: 0, ..bandwidth }),
+            // A million messages of 64 bytes are the most.
+            ProbeSpec::Bandwidth(BandwidthSpec { message_bytes: 64, bytes_max: 64_000_064, ..bandwidth }),
+            ProbeSpec::Bandwidth(BandwidthSpec { bytes_max: BANDWIDTH_BYTES_MAX + 1, ..bandwidth }),
+            ProbeSpec::Bandwidth(BandwidthSpec { bytes_max: 0, ..bandwidth }),
+            ProbeSpec::Bandwidth(BandwidthSpec { duration: BANDWIDTH_DURATION_MAX + second, ..bandwidth }),
+            ProbeSpec::Bandwidth(BandwidthSpec { duration: Duration::ZERO, ..bandwidth }),
+            ProbeSpec::Bandwidth(BandwidthSpec { warmup: BANDWIDTH_DURATION_MAX + second, ..bandwidth }),
+            ProbeSpec::Pings(PingSpec { labels: LABELS_MAX + 1, ..pings }),
+            ProbeSpec::Pings(PingSpec { labels: 0, ..pings }),
+            // Two sizes with each of ten labels.
+            ProbeSpec::Pings(PingSpec { count: LEASE_PINGS_MAX / 20 + 1, labels: 10, ..pings }),
+            ProbeSpec::Pings(PingSpec { count: u32::MAX, labels: LABELS_MAX, ..pings }),
+            ProbeSpec::Pings(PingSpec { count: 0, ..pings }),
+            ProbeSpec::Pings(PingSpec { interval: PING_INTERVAL_MIN - Duration::from_nanos(1), ..pings }),
+            ProbeSpec::Echo(EchoSpec { count: ECHOES_MAX + 1, ..echo }),
+            ProbeSpec::Echo(EchoSpec { count: 0, ..echo }),
+            ProbeSpec::Echo(EchoSpec { payload_bytes: ECHO_BYTES_MAX + 1, ..echo }),
+            ProbeSpec::Echo(EchoSpec { payload_bytes: 31, ..echo }),
             ProbeSpec::Echo(EchoSpec { interval: Duration::ZERO, ..echo }),
         ];
         for spec in [ProbeSpec::Pings(pings), ProbeSpec::Echo(echo)] {
             assert_eq!(admit(&plan(spec)), Ok(()), "{spec:?}");
         }
-        let crowd = Manner { queue_pairs: 17, ..Manner::default() };
-        let crowded = ProbePlan { manner: crowd, ..plan(ProbeSpec::Bandwidth(bandwidth)) };
-        assert!(admit(&crowded).is_err(), "17 queue pairs");
+        for queue_pairs in [0, QUEUE_PAIRS_MAX + 1] {
+            let crowd = Manner { queue_pairs, ..Manner::default() };
+            let crowded = ProbePlan { manner: crowd, ..plan(ProbeSpec::Bandwidth(bandwidth)) };
+            assert!(admit(&crowded).is_err(), "{queue_pairs} queue pairs");
+        }
+        let at_the_edge = Manner { queue_pairs: QUEUE_PAIRS_MAX, ..Manner::default() };
+        let crowded = ProbePlan { manner: at_the_edge, ..plan(ProbeSpec::Bandwidth(bandwidth)) };
+        assert_eq!(admit(&crowded), Ok(()));
         for spec in refused {
             assert!(admit(&plan(spec)).is_err(), "{spec:?} was admitted");
         }
         let long = ProbePlan { expires_in: Duration::from_secs(31), ..plan(ProbeSpec::Latency(latency)) };
         assert_eq!(admit(&long).unwrap_err().to_string(), "lease seconds = 31s, allowed is 1ms to 30s");
+    }
+    #[test]
+    fn a_stream_beside_a_job_is_a_quarter_of_a_second_of_its_port() {
+        let rate = 10_000_000_000;
+        let bytes = |bytes_max| BandwidthSpec {
+            message_bytes: 65_536,
+            depth: 8,
+            warmup: Duration::ZERO,
+            duration: Duration::from_millis(200),
+            completions_min: 100,
+            bytes_max,
+        };
+        let stream = |bytes_max| plan(ProbeSpec::Bandwidth(bytes(bytes_max)));
+        assert_eq!(live_bytes_max(rate), 312_500_000);
+        assert_eq!(admit_live(&stream(312_500_000), rate), Ok(()));
+        let refused = admit_live(&stream(312_500_001), rate).unwrap_err().to_string();
+        assert!(refused.starts_with("bandwidth bytes beside a job = 312500001"), "{refused}");
+        assert!(admit_live(&stream(1), 0).is_err(), "no rate, no share of it");
+        // Warm-up and window of what an operator asks for fit in.
+        let (warmup, window) = (Duration::from_millis(20), Duration::from_millis(200));
+        assert!(warmup + window < LIVE_STREAM_MAX);
     }
 }

@@ -5,7 +5,7 @@
 //! message finds it waiting. Nothing is closed before the coordinator ends the lease or it expires: a queue pair that is
 //! destroyed early cannot acknowledge the peer's last message.
 
-use rdmascope_model::{Cause, Effects, Failure, Load, Outcome, ProbePlan, Role, Step};
+use rdmascope_model::{Cause, Effects, Failure, Outcome, ProbePlan, Role, Step};
 
 /// What a transport tells about a probe that it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,8 +168,7 @@ impl Session {
         if self.started && !lease {
             return;
         }
-        let passive = self.plan.role == Role::Target && self.plan.spec.load() == Load::Streams;
-        if self.started && passive {
+        if self.started && self.plan.only_answers() {
             return; // It only answers; the source tells how it went.
         }
         let (cause, step, evidence) = if self.started {
@@ -205,6 +204,7 @@ mod tests {
                 completions_min: 100,
                 bytes_max: 1 << 30,
             }),
+            Metric::Ping => panic!("pings have no session of their own here"),
         };
         Session::new(ProbePlan {
             lease: LeaseId(7),

@@ -1,12 +1,13 @@
 //! A coordinator and its agents, driven by one queue of events in the order of their time.
 
 use crate::fabric::{Fabric, Shared};
+use crate::mesh_told::MeshTold;
 use crate::random::{DIGEST_START, Random, digest};
 use crate::transport::SimTransport;
 use crate::wires::{Parcel, Wires};
 use rdmascope_control::agent::{self, Agent, Identity};
 use rdmascope_control::coordinator::{self, ConnectionId, Coordinator, Settings};
-use rdmascope_model::{EndpointInfo, EndpointName, Fabric as Kind, Mono, Now, Wall};
+use rdmascope_model::{EndpointInfo, EndpointName, Fabric as Kind, LeaseId, Mono, Now, Wall};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub(crate) enum Happening {
     AtCoordinator(ConnectionId, Parcel),
     /// An agent reads its machine.
     Look(usize),
+    /// An agent's answer to who holds the device of a lease.
+    Looked(usize, LeaseId),
     WakeAgent(usize),
     WakeCoordinator,
     Fabric,
@@ -57,6 +60,7 @@ pub(crate) struct Host {
     pub(crate) runs: u64,
     /// Absent while its process is dead.
     pub(crate) process: Option<(Agent, SimTransport)>,
+    pub(crate) mesh: MeshTold,
     pub(crate) endpoints: Vec<EndpointInfo>,
     pub(crate) connection: Option<ConnectionId>,
     /// Its process does not run, and what arrives waits in its sockets.
@@ -67,6 +71,8 @@ pub(crate) struct Host {
     pub(crate) held_up: VecDeque<Happening>,
     /// Milliseconds by which its clock is ahead.
     pub(crate) clock_ms: i64,
+    /// Who holds its device, while somebody does.
+    pub(crate) holder: Option<String>,
     pub(crate) wakeup: Option<Key>,
 }
 
@@ -129,6 +135,7 @@ impl Cluster {
             machine,
             runs: 0,
             process: None,
+            mesh: MeshTold::default(),
             endpoints: vec![healthy(name)],
             connection: None,
             stopped: false,
@@ -136,6 +143,7 @@ impl Cluster {
             partitioned: false,
             held_up: VecDeque::new(),
             clock_ms: 0,
+            holder: None,
             wakeup: None,
         });
         self.start_agent(self.hosts.len() - 1);
@@ -153,6 +161,7 @@ impl Cluster {
             version: "simulated".to_owned(),
         };
         it.process = Some((Agent::new(identity), transport));
+        it.mesh = MeshTold::default();
         self.look(host);
         let soon = self.random.below(20);
         self.after(Duration::from_millis(soon), Happening::Dial(host));
@@ -260,6 +269,7 @@ impl Cluster {
             Happening::AtAgent(host, connection, parcel) => self.at_agent(host, connection, parcel),
             Happening::AtCoordinator(connection, parcel) => self.at_coordinator(connection, parcel),
             Happening::Look(host) => self.look(host),
+            Happening::Looked(host, lease) => self.looked(host, lease),
             Happening::WakeAgent(host) => {
                 self.hosts[host].wakeup = None;
                 if !self.hosts[host].stopped {
@@ -292,6 +302,7 @@ impl Cluster {
             Happening::WakeAgent(host) => (7, *host as u64, &[]),
             Happening::WakeCoordinator => (8, 0, &[]),
             Happening::Fabric => (9, 0, &[]),
+            Happening::Looked(host, _) => (10, *host as u64, &[]),
         };
         let head = [&[tag][..], &who.to_be_bytes(), &self.now.0.to_be_bytes()].concat();
         self.trace = digest(digest(self.trace, &head), bytes);

@@ -5,12 +5,15 @@ use crate::wires::{Parcel, Towards};
 use rdmascope_control::agent::{self, Agent};
 use rdmascope_control::coordinator::{self, ConnectionId, Coordinator};
 use rdmascope_link::{ToAgent, ToCoordinator};
-use rdmascope_model::{Now, Wall};
+use rdmascope_model::{LeaseId, Now, Wall};
 use rdmascope_transport::Transport;
 use std::time::Duration;
 
 /// An agent dials again after so long, and up to so much more, milliseconds.
 const REDIAL_MS: (u64, u64) = (200, 2_800);
+
+/// An agent looks for so long who holds a device: some hundred queue pairs and small files.
+const LOOK_TAKES: Duration = Duration::from_millis(3);
 
 impl Cluster {
     pub(crate) fn host_now(&self, host: usize) -> Now {
@@ -40,9 +43,19 @@ impl Cluster {
 
     pub(crate) fn look(&mut self, host: usize) {
         let endpoints = self.hosts[host].endpoints.clone();
-        let idle = endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
+        let idle = endpoints.iter().map(|endpoint| (endpoint.name.clone(), Ok(()))).collect();
         self.tell_agent(host, agent::Event::Inventory { endpoints, findings: Vec::new() });
         self.tell_agent(host, agent::Event::Idle(idle));
+    }
+
+    pub(crate) fn looked(&mut self, host: usize, lease: LeaseId) {
+        let it = &mut self.hosts[host];
+        if it.stopped {
+            it.waiting.push_back(Happening::Looked(host, lease));
+            return;
+        }
+        let free = it.holder.clone().map_or(Ok(()), Err);
+        self.tell_agent(host, agent::Event::Looked(lease, free));
     }
 
     pub(crate) fn at_agent(&mut self, host: usize, connection: ConnectionId, parcel: Parcel) {
@@ -138,8 +151,10 @@ impl Cluster {
                 }
                 agent::Action::Prepare(plan, endpoint) => transport.prepare(&plan, &endpoint, now),
                 agent::Action::Connect(lease, offer) => transport.connect(lease, &offer, now),
+                agent::Action::Look(lease, _) => self.after(LOOK_TAKES, Happening::Looked(host, lease)),
                 agent::Action::Start(lease) => transport.start(lease, now),
                 agent::Action::Close(lease) => transport.close(lease, now),
+                agent::Action::Mesh(command) => self.hosts[host].mesh.command(command),
             }
         }
         let wanted = self.agent(host).and_then(Agent::next_wakeup);

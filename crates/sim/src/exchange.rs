@@ -3,7 +3,8 @@
 use crate::fabric::{Fabric, OwnerId};
 use crate::figures::{Figures, later};
 use rdmascope_model::{
-    Cause, EndpointName, Failure, LeaseId, Load, Mono, Outcome, ProbePlan, ProbeSpec, Role, Step,
+    Cause, Effects, EndpointName, Failure, LeaseId, Load, Manner, Memory, Mono, Operation, Outcome,
+    ProbePlan, ProbeSpec, Role, Step,
 };
 use rdmascope_probe::TransportEvent;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,6 +30,8 @@ pub struct Exchange {
     pub target: EndpointName,
     /// What was measured, and how much of it.
     pub spec: ProbeSpec,
+    /// By which means.
+    pub manner: Manner,
     /// When the first message left.
     pub began: Mono,
     /// When the last one would arrive, were it left alone.
@@ -49,14 +52,17 @@ struct Probe {
     running: bool,
     /// Its end was told.
     over: bool,
+    /// What it moved at its end, told right before the end.
+    effects: Option<Box<Effects>>,
     /// Its next event among those that are due.
     pending: Option<(Mono, u64)>,
 }
 
 impl Probe {
-    /// The side that only receives, and has nothing to tell.
+    /// The side that only answers: nobody misses its word when it has none.
     fn is_passive(&self) -> bool {
-        self.plan.role == Role::Target && self.plan.spec.load() == Load::Streams
+        let answers = self.plan.spec.load() != Load::Spins || self.plan.manner.operation == Operation::Read;
+        self.plan.role == Role::Target && answers
     }
 
     fn failed(&self, cause: Cause, step: Step, evidence: &str) -> TransportEvent {
@@ -96,7 +102,14 @@ impl Exchanges {
             let Some(probe) = self.probes.get_mut(&id) else { continue };
             probe.pending = None;
             probe.over |= matches!(event, TransportEvent::Finished(_));
-            self.told.entry(probe.owner).or_default().push_back((id, probe.plan.lease, event));
+            let lease = probe.plan.lease;
+            let told = self.told.entry(probe.owner).or_default();
+            if probe.over
+                && let Some(effects) = probe.effects.take()
+            {
+                told.push_back((id, lease, TransportEvent::Effects(effects)));
+            }
+            told.push_back((id, lease, event));
         }
         self.told.keys().copied().collect()
     }
@@ -140,6 +153,17 @@ impl Exchanges {
         (self.probes.get(&peer)?.peer == Some(id)).then_some(peer)
     }
 
+    /// Streams that are to come into a port, or do.
+    fn sources_of(&self, target: &EndpointName) -> usize {
+        let sends = |p: &&Probe| {
+            p.plan.role == Role::Source
+                && p.plan.peer == *target
+                && p.plan.spec.load() == Load::Streams
+                && !p.over
+        };
+        self.probes.values().filter(sends).count()
+    }
+
     fn remove(&mut self, id: ProbeId) {
         let Some(probe) = self.probes.remove(&id) else { return };
         self.by_lease.remove(&(probe.owner, probe.plan.lease));
@@ -164,12 +188,17 @@ impl Fabric {
             started: false,
             running: false,
             over: false,
+            effects: None,
             pending: None,
         };
-        let event = if self.ports.contains_key(&plan.local) {
-            TransportEvent::Prepared { offer: offer(id) }
-        } else {
-            probe.failed(Cause::DeviceGone, Step::Open, "no such device")
+        let own =
+            if plan.role == Role::Source { plan.manner.source_memory } else { plan.manner.target_memory };
+        let event = match own {
+            _ if !self.ports.contains_key(&plan.local) => {
+                probe.failed(Cause::DeviceGone, Step::Open, "no such device")
+            }
+            Memory::Host => TransportEvent::Prepared { offer: offer(id) },
+            Memory::Gpu(_) => probe.failed(Cause::NotAvailable, Step::Open, "a simulated machine has no GPU"),
         };
         x.by_lease.insert((owner, plan.lease), id);
         x.probes.insert(id, probe);
@@ -220,6 +249,22 @@ impl Fabric {
         self.stopped.remove(&owner);
     }
 
+    pub(crate) fn streams_into(&self, target: &EndpointName) -> u64 {
+        self.exchanges.sources_of(target) as u64
+    }
+
+    /// A stream runs from the one port to the other.
+    pub(crate) fn streams_between(&self, source: &EndpointName, target: &EndpointName) -> bool {
+        let runs = |p: &Probe| {
+            p.running
+                && !p.over
+                && p.plan.spec.load() == Load::Streams
+                && p.plan.local == *source
+                && p.plan.peer == *target
+        };
+        self.exchanges.probes.values().any(runs)
+    }
+
     fn is_source(&self, id: ProbeId) -> bool {
         self.exchanges.probes.get(&id).is_some_and(|probe| probe.plan.role == Role::Source)
     }
@@ -243,19 +288,18 @@ impl Fabric {
         if !answers {
             return;
         }
-        let figures = match &plan.spec {
-            ProbeSpec::Latency(spec) => self.ping_pong(spec, &plan.local, &plan.peer),
-            ProbeSpec::Bandwidth(spec) => self.stream(spec, &plan.local, &plan.peer),
-            // Datagrams are the mesh's.
-            ProbeSpec::Pings(_) | ProbeSpec::Echo(_) => None,
+        let Some(Figures { takes_ns, source: found, target: found_there }) = self.measure(&plan) else {
+            return;
         };
-        let Some(Figures { takes_ns, source: found, target: found_there }) = figures else { return };
+        let there = found_there.as_ref().unwrap_or(&Outcome::Served);
+        let [own, peers] = self.effects(&plan, &found, there);
         let ends = later(now, takes_ns);
         let x = &mut self.exchanges;
-        for id in [source, target] {
-            x.probes.entry(id).and_modify(|p| p.running = true);
+        for (id, effects) in [(source, own), (target, peers)] {
+            x.probes.entry(id).and_modify(|p| (p.running, p.effects) = (true, Some(Box::new(effects))));
         }
-        x.history.push(Exchange { source: plan.local, target: plan.peer, spec: plan.spec, began: now, ends });
+        let (spec, manner) = (plan.spec, plan.manner);
+        x.history.push(Exchange { source: plan.local, target: plan.peer, spec, manner, began: now, ends });
         if ends > deadline {
             for id in [source, target] {
                 self.stall(id);
@@ -270,16 +314,17 @@ impl Fabric {
     fn give_up(&mut self, id: ProbeId, step: Step, now: Mono) {
         let x = &mut self.exchanges;
         let Some(probe) = x.probes.get_mut(&id) else { return };
-        probe.running = false;
+        (probe.running, probe.effects) = (false, None);
         let at = now.after(RETRIES).min(probe.deadline);
-        x.tell_failure(id, at, Cause::RetryExceeded, step, "transport retry counter exceeded");
+        let cause = if step == Step::Measure { Cause::PathLost } else { Cause::RetryExceeded };
+        x.tell_failure(id, at, cause, step, "transport retry counter exceeded");
     }
 
     /// It waits for a message that does not come.
     fn stall(&mut self, id: ProbeId) {
         let x = &mut self.exchanges;
         let Some(probe) = x.probes.get_mut(&id) else { return };
-        probe.running = false;
+        (probe.running, probe.effects) = (false, None);
         if probe.is_passive() {
             return;
         }

@@ -1,6 +1,7 @@
 //! The fabric as it is: ports, what lies between them, and what is broken about it just now.
 
 use crate::exchange::{Exchange, Exchanges};
+use crate::path::PathFaults;
 use crate::random::{DIGEST_START, Random, digest};
 use rdmascope_model::{EndpointName, LeaseId, Mono};
 use rdmascope_probe::TransportEvent;
@@ -35,6 +36,7 @@ pub(crate) struct Port {
 pub struct Fabric {
     pub(crate) random: Random,
     pub(crate) ports: BTreeMap<EndpointName, Port>,
+    pub(crate) paths: PathFaults,
     /// Pairs between which nothing arrives, the smaller name first.
     blocked: BTreeSet<(EndpointName, EndpointName)>,
     /// Processes that do not run: their hardware still answers, they do not.
@@ -50,6 +52,7 @@ impl Fabric {
         let fabric = Self {
             random: Random::new(seed),
             ports: BTreeMap::new(),
+            paths: PathFaults::default(),
             blocked: BTreeSet::new(),
             stopped: BTreeSet::new(),
             owners: 0,

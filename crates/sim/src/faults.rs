@@ -5,7 +5,7 @@ use crate::wires::{Parcel, Towards};
 use rdmascope_control::agent::Event;
 use rdmascope_control::coordinator::Coordinator;
 use rdmascope_link::PauseFlags;
-use rdmascope_model::Cause;
+use rdmascope_model::{Cause, EndpointInfo};
 use std::collections::VecDeque;
 
 impl Cluster {
@@ -61,6 +61,19 @@ impl Cluster {
         }
     }
 
+    /// Somebody uses a node's ports, for good.
+    pub fn make_busy(&mut self, host: usize) {
+        self.tell_agent(host, Event::Idle(std::collections::BTreeMap::new()));
+    }
+
+    /// Changes what a node's agent finds its endpoint to be.
+    pub fn change_endpoint(&mut self, host: usize, change: impl FnOnce(&mut EndpointInfo)) {
+        if let Some(endpoint) = self.hosts[host].endpoints.first_mut() {
+            change(endpoint);
+        }
+        self.after(NOTICED_AFTER, Happening::Look(host));
+    }
+
     /// Cuts the cable of a node's port.
     pub fn port_down(&mut self, host: usize) {
         let name = self.endpoint(host);
@@ -104,6 +117,11 @@ impl Cluster {
     pub fn block_path(&mut self, a: usize, b: usize, blocked: bool) {
         let (a, b, now) = (self.endpoint(a), self.endpoint(b), self.now);
         self.fabric_changed(|fabric| fabric.set_blocked(&a, &b, blocked, now));
+    }
+
+    /// A job takes a node's device, or lets it go.
+    pub fn hold(&mut self, host: usize, holder: Option<&str>) {
+        self.hosts[host].holder = holder.map(str::to_owned);
     }
 
     /// Sets a node's clock ahead by so many milliseconds.

@@ -3,12 +3,17 @@
 use crate::fabric::Fabric;
 use crate::random::Random;
 use rdmascope_model::{
-    BandwidthSpec, BandwidthStats, CounterDelta, EndpointName, LatencySpec, Mono, Outcome,
+    BandwidthSpec, BandwidthStats, Carrier, CounterDelta, EndpointName, LatencySpec, Mono, Operation,
+    Outcome, ProbePlan, ProbeSpec,
 };
 use rdmascope_probe::latency_stats;
 
 /// An unacknowledged packet is sent again after so long, nanoseconds (about 4 ms was seen on the lab's Soft-RoCE).
 const RETRANSMIT_NS: u64 = 4_000_000;
+/// What a stream of the same pair puts ahead of a message, nanoseconds: some dozen packets at 100 Gbit/s.
+const QUEUE_NS: u64 = 5_000;
+/// How many times longer a message takes over TCP.
+const TCP_LATENCY: u64 = 8;
 /// Bytes of a packet.
 const PACKET_BYTES: u64 = 4_096;
 
@@ -21,21 +26,38 @@ pub(crate) struct Figures {
 }
 
 impl Fabric {
-    /// A ping-pong between two ports; `None` when one of them is gone.
-    pub(crate) fn ping_pong(
-        &mut self,
-        spec: &LatencySpec,
-        source: &EndpointName,
-        target: &EndpointName,
-    ) -> Option<Figures> {
-        let base = self.half_round_trip_ns(source, target)?
+    /// What a plan's source measures; `None` when one of the ports is gone.
+    pub(crate) fn measure(&mut self, plan: &ProbePlan) -> Option<Figures> {
+        match &plan.spec {
+            ProbeSpec::Latency(spec) => self.ping_pong(spec, plan),
+            ProbeSpec::Bandwidth(spec) => self.streams(spec, plan),
+            ProbeSpec::Pings(spec) => self.pings(plan, spec),
+            ProbeSpec::Echo(spec) => self.echo(plan, spec),
+        }
+    }
+
+    /// A ping-pong between two ports, or reads of one from the other.
+    fn ping_pong(&mut self, spec: &LatencySpec, plan: &ProbePlan) -> Option<Figures> {
+        let (source, target) = (&plan.local, &plan.peer);
+        let fault = self.paths.label(source, target, plan.manner.marks.flow_label);
+        let half = self.half_round_trip_ns(source, target)?
+            + self.queue_ns(plan)
+            + fault.delay_ns
             + u64::from(spec.message_bytes) * 8_000_000_000 / self.goodput_bps(source, target)?;
-        let loss = self.loss(source, target)?;
+        let read = plan.manner.operation == Operation::Read;
+        let base = match plan.manner.carrier {
+            Carrier::Tcp => TCP_LATENCY * half,
+            // A read is over when the answer is there: the whole round trip.
+            Carrier::Native if read => 2 * half,
+            Carrier::Native => half,
+        };
+        let ports = self.loss(source, target)? + fault.loss;
+        let loss = [ports + self.paths.loss(source, target), ports + self.paths.loss(target, source)];
         let (mut takes_ns, mut sent_again) = (0, [0_u64; 2]);
         let mut samples = [Vec::new(), Vec::new()];
         for round in 0..spec.warmup + spec.samples {
             let mut late = 0;
-            for again in &mut sent_again {
+            for (again, loss) in sent_again.iter_mut().zip(loss) {
                 if self.random.chance(loss) {
                     *again += 1;
                     late += RETRANSMIT_NS;
@@ -50,19 +72,49 @@ impl Fabric {
             let stats = latency_stats(&mut samples[side], 0)?;
             Some(Outcome::Latency(stats, CounterDelta { retransmits: Some(sent_again[side]) }))
         });
-        Some(Figures { takes_ns, source: source?, target })
+        // The adapter answers reads by itself.
+        Some(Figures { takes_ns, source: source?, target: if read { Some(Outcome::Served) } else { target } })
     }
 
-    /// A stream from one port to another; `None` when one of them is gone.
-    pub(crate) fn stream(
+    /// What waits ahead of a message of a pair that streams at the same time, nanoseconds.
+    pub(crate) fn queue_ns(&self, plan: &ProbePlan) -> u64 {
+        if self.streams_between(&plan.local, &plan.peer) { QUEUE_NS } else { 0 }
+    }
+
+    /// One stream, or one each way.
+    fn streams(&mut self, spec: &BandwidthSpec, plan: &ProbePlan) -> Option<Figures> {
+        let (source, target) = (&plan.local, &plan.peer);
+        let there = self.stream(spec, plan, source, target)?;
+        if !plan.manner.both_ways {
+            return Some(Figures { target: Some(Outcome::Served), ..there });
+        }
+        let back = self.stream(spec, plan, target, source)?;
+        Some(Figures { takes_ns: there.takes_ns.max(back.takes_ns), target: Some(back.source), ..there })
+    }
+
+    fn stream(
         &mut self,
         spec: &BandwidthSpec,
+        plan: &ProbePlan,
         source: &EndpointName,
         target: &EndpointName,
     ) -> Option<Figures> {
-        let loss = u64::from(self.loss(source, target)?);
+        // The bytes of a read travel towards the one who asks.
+        let read = plan.manner.operation == Operation::Read;
+        let (from, to) = if read { (target, source) } else { (source, target) };
+        let of_label = self.paths.label(from, to, plan.manner.marks.flow_label).loss;
+        let loss = u64::from(self.loss(source, target)? + self.paths.loss(from, to) + of_label);
+        let share = match (plan.manner.carrier, plan.manner.operation) {
+            (Carrier::Tcp, _) => 30,
+            (Carrier::Native, Operation::Write) => 100,
+            (Carrier::Native, Operation::Read | Operation::Send) => 97,
+        };
+        let sources = self.streams_into(target).max(1);
+        let fair = self.ports.get(target)?.rate_bps / 100 * 96 / sources;
+        let alone = self.goodput_bps(from, to)? / 100 * share;
+        let goodput = if sources > 1 { alone.min(fair) } else { alone };
         // Everything behind a lost packet goes again: at 1 % loss about a third is left.
-        let rate = self.goodput_bps(source, target)? / (1_000_000 + 200 * loss) * 1_000_000;
+        let rate = goodput / (1_000_000 + 200 * loss) * 1_000_000;
         let rate = rate - self.random.below(rate / 100);
         let message = u64::from(spec.message_bytes);
         let in_time =
@@ -81,6 +133,7 @@ impl Fabric {
             average_bps,
             worst_window_bps: (completions >= 50).then(|| average_bps - self.random.below(average_bps / 20)),
             completions: u32::try_from(completions).unwrap_or(u32::MAX),
+            variation_permille: None,
         };
         let packets = (bytes + warmup * message) / PACKET_BYTES;
         let delta = CounterDelta { retransmits: Some(packets * loss / 1_000_000) };
@@ -88,7 +141,7 @@ impl Fabric {
         Some(Figures { takes_ns, source: Outcome::Bandwidth(stats, delta), target: None })
     }
 
-    fn loss(&self, a: &EndpointName, b: &EndpointName) -> Option<u32> {
+    pub(crate) fn loss(&self, a: &EndpointName, b: &EndpointName) -> Option<u32> {
         Some(self.ports.get(a)?.loss + self.ports.get(b)?.loss)
     }
 }

@@ -5,11 +5,16 @@
 //! made up here: time, connections, and the [`Fabric`] that answers probes. The same seed gives the same run.
 
 mod cluster;
+mod datagrams;
 mod deliver;
+mod effects;
 mod exchange;
 mod fabric;
 mod faults;
 mod figures;
+mod mesh;
+mod mesh_told;
+mod path;
 mod random;
 mod transport;
 mod wires;
@@ -17,5 +22,7 @@ mod wires;
 pub use cluster::{Cluster, Shape};
 pub use exchange::Exchange;
 pub use fabric::{Fabric, OwnerId, Shared};
+pub use mesh::{Done, MeshFabric, Path, Report, WIRE_NS, mesh_name};
+pub use mesh_told::MeshTold;
 pub use random::Random;
 pub use transport::SimTransport;

@@ -38,5 +38,5 @@ fn the_simulated_transport_does_what_every_transport_must_do() {
     };
     let held = || fabric.borrow().held();
     let mut drive = Virtual { now: Mono(1), fabric: fabric.clone() };
-    check(Subject { make: &mut make, drive: &mut drive, held: Some(&held) });
+    check(Subject { make: &mut make, drive: &mut drive, held: Some(&held), manners: &[] });
 }

@@ -77,6 +77,10 @@ pub struct DeviceAttributes {
     pub max_completions: u32,
     /// Largest memory region in bytes.
     pub max_region_bytes: u64,
+    /// RDMA reads that one queue pair answers at once (`max_qp_rd_atom`).
+    pub max_incoming_reads: u8,
+    /// RDMA reads that one queue pair may have outstanding (`max_qp_init_rd_atom`).
+    pub max_outgoing_reads: u8,
 }
 
 impl Context {
@@ -134,6 +138,9 @@ impl Context {
             max_work_requests: u32::try_from(found.max_qp_wr).unwrap_or(0),
             max_completions: u32::try_from(found.max_cqe).unwrap_or(0),
             max_region_bytes: found.max_mr_size,
+            // The queue pair's own fields have 8 bits.
+            max_incoming_reads: u8::try_from(found.max_qp_rd_atom.clamp(0, 255)).unwrap_or(0),
+            max_outgoing_reads: u8::try_from(found.max_qp_init_rd_atom.clamp(0, 255)).unwrap_or(0),
         })
     }
 }

@@ -7,7 +7,9 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use rdma_sys::{ibv_comp_channel, ibv_cq, ibv_wc, ibv_wc_opcode, imm_data_invalidated_rkey_union_t};
+use rdma_sys::{
+    ibv_comp_channel, ibv_cq, ibv_wc, ibv_wc_flags, ibv_wc_opcode, imm_data_invalidated_rkey_union_t,
+};
 
 use crate::context::{Context, ContextHandle};
 use crate::error::{EAGAIN, EINTR, EINVAL, Verb, VerbError, check, last_errno, released};
@@ -134,21 +136,40 @@ impl Context {
         channel: Option<&CompletionChannel>,
     ) -> Result<CompletionQueue, VerbError> {
         let context = &self.handle;
-        let misuse = || VerbError::new(Verb::CreateCq, EINVAL, &context.device);
-        if channel.is_some_and(|channel| channel.handle.context.raw != context.raw) {
-            return Err(misuse());
-        }
-        let entries = c_int::try_from(entries).map_err(|_| misuse())?;
-        let on = channel.map_or(ptr::null_mut(), |channel| channel.handle.raw.as_ptr());
+        let on = self.raw_channel(channel)?;
+        let entries =
+            c_int::try_from(entries).map_err(|_| VerbError::new(Verb::CreateCq, EINVAL, &context.device))?;
         // SAFETY: context and channel are alive and belong together.
         let raw =
             unsafe { (context.symbols.create_cq)(context.raw.as_ptr(), entries, ptr::null_mut(), on, 0) };
         let raw = NonNull::new(raw).ok_or_else(|| VerbError::last(Verb::CreateCq, &context.device))?;
+        self.adopt_queue(raw, channel)
+    }
+
+    /// The channel for the library; one of another device is refused.
+    pub(crate) fn raw_channel(
+        &self,
+        channel: Option<&CompletionChannel>,
+    ) -> Result<*mut ibv_comp_channel, VerbError> {
+        let context = &self.handle;
+        if channel.is_some_and(|channel| channel.handle.context.raw != context.raw) {
+            return Err(VerbError::new(Verb::CreateCq, EINVAL, &context.device));
+        }
+        Ok(channel.map_or(ptr::null_mut(), |channel| channel.handle.raw.as_ptr()))
+    }
+
+    /// Takes over a queue that the library just made on this context and channel.
+    pub(crate) fn adopt_queue(
+        &self,
+        raw: NonNull<ibv_cq>,
+        channel: Option<&CompletionChannel>,
+    ) -> Result<CompletionQueue, VerbError> {
+        let context = &self.handle;
         let handle = CqHandle { raw, context: Arc::clone(context), _channel: channel.cloned() };
         // SAFETY: the context is alive and `ops` is part of its fixed layout.
         let operations = unsafe { (*context.raw.as_ptr()).ops };
         let (Some(poll), Some(notify)) = (operations.poll_cq, operations.req_notify_cq) else {
-            return Err(misuse());
+            return Err(VerbError::new(Verb::CreateCq, EINVAL, &context.device));
         };
         Ok(CompletionQueue { handle: Arc::new(handle), poll, notify, one_thread: PhantomData })
     }
@@ -170,6 +191,10 @@ impl CompletionQueue {
             Ok(count) => Ok(room.get(..count).unwrap_or_default()),
             Err(_) => Err(self.poll_failed(found)),
         }
+    }
+
+    pub(crate) fn device(&self) -> &Arc<str> {
+        &self.handle.context.device
     }
 
     #[cold]
@@ -217,6 +242,14 @@ impl Default for Completion {
 }
 
 impl Completion {
+    pub(crate) fn from_raw(raw: ibv_wc) -> Self {
+        Self(raw)
+    }
+
+    pub(crate) fn into_raw(self) -> ibv_wc {
+        self.0
+    }
+
     /// The number that the poster gave the request.
     #[inline]
     pub fn id(&self) -> u64 {
@@ -262,5 +295,17 @@ impl Completion {
     #[inline]
     pub fn source_queue_pair(&self) -> u32 {
         self.0.src_qp
+    }
+
+    /// The sender's LID (datagrams on InfiniBand; of no meaning on Ethernet).
+    #[inline]
+    pub fn source_lid(&self) -> u16 {
+        self.0.slid
+    }
+
+    /// Whether the 40 bytes before a datagram's payload were filled; always on RoCE.
+    #[inline]
+    pub fn has_global_route(&self) -> bool {
+        self.0.wc_flags & ibv_wc_flags::IBV_WC_GRH.0 != 0
     }
 }

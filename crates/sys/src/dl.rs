@@ -92,6 +92,9 @@ symbols! {
         // Since rdma-core 28 (IBVERBS_1.8) and 31 (IBVERBS_1.11); in the headers both are inline functions that call
         // the names below.
         reg_mr_iova2 = "ibv_reg_mr_iova2": fn(*mut ibv_pd, *mut c_void, usize, u64, c_uint) -> *mut ibv_mr;
+        // Since rdma-core 34 (IBVERBS_1.12).
+        reg_dmabuf_mr = "ibv_reg_dmabuf_mr":
+            fn(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr;
         query_gid_table = "_ibv_query_gid_table": fn(*mut ibv_context, *mut ibv_gid_entry, usize, u32, usize) -> isize;
     }
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::cm::CmCommand;
+
 /// Why libibverbs is not usable on this host. Everything but verbs goes on working.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -72,6 +74,7 @@ pub enum Verb {
     QueryPkey,
     AllocPd,
     RegMr,
+    RegDmabufMr,
     CreateCompChannel,
     CreateCq,
     ReqNotifyCq,
@@ -83,6 +86,7 @@ pub enum Verb {
     PostSend,
     PostRecv,
     GetAsyncEvent,
+    ConnectionManager(CmCommand),
 }
 
 impl fmt::Display for Verb {
@@ -97,6 +101,7 @@ impl fmt::Display for Verb {
             Self::QueryPkey => "ibv_query_pkey",
             Self::AllocPd => "ibv_alloc_pd",
             Self::RegMr => "ibv_reg_mr",
+            Self::RegDmabufMr => "ibv_reg_dmabuf_mr",
             Self::CreateCompChannel => "ibv_create_comp_channel",
             Self::CreateCq => "ibv_create_cq",
             Self::ReqNotifyCq => "ibv_req_notify_cq",
@@ -108,6 +113,7 @@ impl fmt::Display for Verb {
             Self::PostSend => "ibv_post_send",
             Self::PostRecv => "ibv_post_recv",
             Self::GetAsyncEvent => "ibv_get_async_event",
+            Self::ConnectionManager(command) => return command.fmt(f),
         })
     }
 }
@@ -150,6 +156,7 @@ impl VerbError {
 }
 
 pub(crate) const EINVAL: i32 = rustix::io::Errno::INVAL.raw_os_error();
+pub(crate) const EOPNOTSUPP: i32 = rustix::io::Errno::OPNOTSUPP.raw_os_error();
 pub(crate) const EAGAIN: i32 = rustix::io::Errno::AGAIN.raw_os_error();
 pub(crate) const EINTR: i32 = rustix::io::Errno::INTR.raw_os_error();
 

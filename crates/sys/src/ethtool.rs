@@ -94,7 +94,31 @@ impl StatisticsSocket {
         Ok(if buffer[1] & (1 << SS_STATS) == 0 { 0 } else { length })
     }
 
+    /// The values alone, in the order of `known`, which is brought up to date. For readers that look again and again: when the names
+    /// are the same as last time, nothing is made of them.
+    ///
+    /// # Errors
+    /// As [`StatisticsSocket::read`].
+    pub fn read_values(&self, netdev: &str, known: &mut StatisticNames) -> Result<Vec<u64>> {
+        let count = match self.count(netdev)? {
+            count if count > ANNOUNCED_MAX => return Err(Errno::OVERFLOW),
+            count => count,
+        };
+        let raw = if count == 0 { Vec::new() } else { self.raw_names(netdev, count)? };
+        if known.raw != raw {
+            known.names = texts(&raw, count);
+            known.raw = raw;
+            known.version += 1;
+        }
+        if count == 0 { Ok(Vec::new()) } else { self.values(netdev, count) }
+    }
+
     fn names(&self, netdev: &str, count: u32) -> Result<Vec<String>> {
+        self.raw_names(netdev, count).map(|raw| texts(&raw, count))
+    }
+
+    /// The words that hold them, from the number on.
+    fn raw_names(&self, netdev: &str, count: u32) -> Result<Vec<u64>> {
         // struct ethtool_gstrings: command, set, number, then 32 bytes for each; the texts begin in the middle of a word.
         let mut buffer = vec![0; 2 + ROOM * STRING_BYTES / 8];
         (buffer[0], buffer[1]) = (words(GSTRINGS, SS_STATS), words(count, 0));
@@ -102,9 +126,9 @@ impl StatisticsSocket {
         if halves(buffer[1])[0] != count {
             return Err(Errno::AGAIN);
         }
-        let used = 2 + count as usize * STRING_BYTES / 8;
-        let bytes: Vec<u8> = buffer[1..used].iter().flat_map(|word| word.to_ne_bytes()).skip(4).collect();
-        Ok(bytes.chunks_exact(STRING_BYTES).take(count as usize).map(text).collect())
+        buffer.truncate(2 + count as usize * STRING_BYTES / 8);
+        buffer.remove(0);
+        Ok(buffer)
     }
 
     fn values(&self, netdev: &str, count: u32) -> Result<Vec<u64>> {
@@ -131,6 +155,34 @@ impl StatisticsSocket {
         // for four times the most that a device may announce, as the kernel does not ask how long it is.
         unsafe { ioctl::ioctl(&self.0, request) }
     }
+}
+
+/// The names of one device's statistics, as they were when they were read last.
+#[derive(Debug, Default)]
+pub struct StatisticNames {
+    raw: Vec<u64>,
+    names: Vec<String>,
+    version: u64,
+}
+
+impl StatisticNames {
+    /// In the driver's order.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Grows whenever they change, from 0 for none.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+/// What stands behind the number of names.
+fn texts(raw: &[u64], count: u32) -> Vec<String> {
+    let bytes: Vec<u8> = raw.iter().flat_map(|word| word.to_ne_bytes()).skip(4).collect();
+    bytes.chunks_exact(STRING_BYTES).take(count as usize).map(text).collect()
 }
 
 /// Two numbers of 32 bits as they stand in memory.
@@ -170,5 +222,9 @@ mod tests {
         assert_eq!(socket.read("no-such"), Err(Errno::NODEV));
         assert_eq!(socket.read("a-name-that-is-too-long"), Err(Errno::NODEV));
         assert_eq!(socket.read("exactly-16-bytes"), Err(Errno::NODEV));
+        let mut known = StatisticNames::default();
+        assert_eq!(socket.read_values("lo", &mut known), Ok(Vec::new()));
+        assert_eq!((known.version(), known.names().len()), (0, 0));
+        assert_eq!(socket.read_values("no-such", &mut known), Err(Errno::NODEV));
     }
 }

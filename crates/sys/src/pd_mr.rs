@@ -2,6 +2,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::BitOr;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use rdma_sys::{ibv_access_flags, ibv_mr, ibv_pd};
 
 use crate::context::{Context, ContextHandle};
-use crate::error::{EINVAL, Verb, VerbError, released};
+use crate::error::{EINVAL, EOPNOTSUPP, Verb, VerbError, released};
 
 /// The raw protection domain.
 pub(crate) struct DomainHandle {
@@ -46,6 +47,14 @@ impl Context {
         let raw = unsafe { (context.symbols.alloc_pd)(context.raw.as_ptr()) };
         let raw = NonNull::new(raw).ok_or_else(|| VerbError::last(Verb::AllocPd, &context.device))?;
         Ok(ProtectionDomain { handle: Arc::new(DomainHandle { raw, context: Arc::clone(context) }) })
+    }
+}
+
+impl ProtectionDomain {
+    /// The device that it belongs to.
+    #[must_use]
+    pub fn context(&self) -> Context {
+        Context { handle: Arc::clone(&self.handle.context) }
     }
 }
 
@@ -112,10 +121,18 @@ impl Drop for PageBuffer {
     }
 }
 
-/// Memory registered with a device: owned, page-aligned, zero at first.
+/// What a region consists of.
+enum Backing {
+    /// Our own pages.
+    Host(PageBuffer),
+    /// A part of a dma-buf, which this process does not see; the address that requests name its first byte by.
+    DmaBuf(u64),
+}
+
+/// Memory registered with a device: owned, page-aligned, zero at first; or a part of a dma-buf.
 pub struct MemoryRegion {
     raw: NonNull<ibv_mr>,
-    buffer: PageBuffer,
+    backing: Backing,
     length: usize,
     local_key: u32,
     remote_key: u32,
@@ -131,7 +148,10 @@ impl Drop for MemoryRegion {
     fn drop(&mut self) {
         // SAFETY: registered once, released once. After success the device has no access to the memory.
         let code = unsafe { (self.domain.context.symbols.dereg_mr)(self.raw.as_ptr()) };
-        self.buffer.abandoned = !released(code);
+        let released = released(code);
+        if let Backing::Host(buffer) = &mut self.backing {
+            buffer.abandoned = !released;
+        }
     }
 }
 
@@ -163,22 +183,57 @@ impl ProtectionDomain {
             }
         };
         let raw = NonNull::new(raw).ok_or_else(|| VerbError::last(Verb::RegMr, &context.device))?;
+        Ok(self.adopt_region(raw, Backing::Host(buffer), length))
+    }
+
+    /// Registers a part of a dma-buf, such as memory of a GPU: `length` bytes from `offset` on, a multiple of the page size. This process
+    /// does not see that memory: [`MemoryRegion::bytes`] is empty. The kernel keeps the dma-buf as long as the region lives.
+    ///
+    /// # Errors
+    /// [`VerbError`]; `EOPNOTSUPP` where the library (before rdma-core 34), the kernel (before 5.12) or the driver cannot do it, `EINVAL` for
+    /// 0 bytes or what is no dma-buf.
+    pub fn register_dmabuf(
+        &self,
+        descriptor: BorrowedFd<'_>,
+        offset: u64,
+        length: usize,
+        access: Access,
+    ) -> Result<MemoryRegion, VerbError> {
+        let context = &self.handle.context;
+        let failed = |errno| VerbError::new(Verb::RegDmabufMr, errno, &context.device);
+        let register = context.symbols.reg_dmabuf_mr.ok_or_else(|| failed(EOPNOTSUPP))?;
+        if length == 0 {
+            return Err(failed(EINVAL));
+        }
+        let domain = self.handle.raw.as_ptr();
+        // Devices want the address and the offset to agree within a page; the offset itself does.
+        let address = offset;
+        // SAFETY: the domain is alive and the descriptor is open during the call; the kernel holds the dma-buf from then on.
+        let raw = unsafe {
+            register(domain, offset, length, address, descriptor.as_raw_fd(), access.0.cast_signed())
+        };
+        let raw = NonNull::new(raw).ok_or_else(|| VerbError::last(Verb::RegDmabufMr, &context.device))?;
+        Ok(self.adopt_region(raw, Backing::DmaBuf(address), length))
+    }
+
+    fn adopt_region(&self, raw: NonNull<ibv_mr>, backing: Backing, length: usize) -> MemoryRegion {
         // SAFETY: the registration is alive and the keys are part of its fixed layout.
         let local_key = unsafe { (*raw.as_ptr()).lkey };
         // SAFETY: as above.
         let remote_key = unsafe { (*raw.as_ptr()).rkey };
-        Ok(MemoryRegion { raw, buffer, length, local_key, remote_key, domain: Arc::clone(&self.handle) })
+        MemoryRegion { raw, backing, length, local_key, remote_key, domain: Arc::clone(&self.handle) }
     }
 }
 
 impl MemoryRegion {
-    /// The memory. The device may change a byte at any time, hence atomics: a load is a plain read in machine
+    /// The memory; empty for a dma-buf. The device may change a byte at any time, hence atomics: a load is a plain read in machine
     /// code and never hoisted out of a loop that spins on it.
     #[inline]
     pub fn bytes(&self) -> &[AtomicU8] {
+        let Backing::Host(buffer) = &self.backing else { return &[] };
         // SAFETY: `length` bytes, initialised (zeroed), alive as long as `self`; AtomicU8 has the layout of
         // u8 and allows changes behind a shared reference.
-        unsafe { std::slice::from_raw_parts(self.buffer.start.as_ptr().cast(), self.length) }
+        unsafe { std::slice::from_raw_parts(buffer.start.as_ptr().cast(), self.length) }
     }
 
     /// Copies `data` in, from `offset` on; what does not fit is left out. Returns how much was copied.
@@ -193,9 +248,12 @@ impl MemoryRegion {
         source.iter().zip(data).map(|(cell, byte)| *byte = cell.load(Ordering::Acquire)).count()
     }
 
-    /// Address of the first byte, which a peer needs to write here.
+    /// Address of the first byte, as requests of ours and of a peer name it.
     pub fn address(&self) -> u64 {
-        self.buffer.start.as_ptr().addr() as u64
+        match &self.backing {
+            Backing::Host(buffer) => buffer.start.as_ptr().addr() as u64,
+            Backing::DmaBuf(address) => *address,
+        }
     }
 
     /// Bytes. Never 0.

@@ -13,7 +13,7 @@ use crate::ah::AddressHandle;
 use crate::error::{EINVAL, Verb, VerbError};
 use crate::pd_mr::MemoryRegion;
 
-/// Memory of a peer that we may write.
+/// Memory of a peer that we may write or read, as its owner allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemoteBuffer {
     /// Address of the first byte in the peer's process.
@@ -32,11 +32,13 @@ pub(crate) enum Target {
     Datagram(usize),
 }
 
-/// A send or RDMA write out of a memory region, ready to be posted any number of times.
+/// A send, RDMA write or RDMA read between a memory region and a peer, ready to be posted any number of times.
 pub struct SendRequest<'region> {
     pub(crate) request: ibv_send_wr,
     pub(crate) element: ibv_sge,
     pub(crate) target: Target,
+    /// The processor sees the data, so it can be copied into the request.
+    seen: bool,
     region: PhantomData<&'region MemoryRegion>,
 }
 
@@ -57,6 +59,21 @@ impl<'region> SendRequest<'region> {
     ) -> Result<Self, VerbError> {
         let rdma = rdma_t { remote_addr: remote.address, rkey: remote.key };
         Self::new(region, range, ibv_wr_opcode::IBV_WR_RDMA_WRITE, wr_t { rdma }, Target::Connected)
+    }
+
+    /// Fetches the peer's memory into `range` of `region`, which must be registered for local writes. Completes when the data is
+    /// there; the peer's program takes no part. The peer's memory must allow remote reads, and both ends' queue pairs must be set up
+    /// for outstanding reads ([`crate::ReadyToReceiveAttributes::max_incoming_reads`]).
+    ///
+    /// # Errors
+    /// [`VerbError`] with `EINVAL` for a range outside the region.
+    pub fn read(
+        region: &'region MemoryRegion,
+        range: Range<usize>,
+        remote: RemoteBuffer,
+    ) -> Result<Self, VerbError> {
+        let rdma = rdma_t { remote_addr: remote.address, rkey: remote.key };
+        Self::new(region, range, ibv_wr_opcode::IBV_WR_RDMA_READ, wr_t { rdma }, Target::Connected)
     }
 
     /// Sends `range` of `region` into the connected peer's next receive buffer.
@@ -104,14 +121,16 @@ impl<'region> SendRequest<'region> {
             qp_type: qp_type_t { xrc: xrc_t { remote_srqn: 0 } },
             bind_mw_tso_union: bind_mw_tso_union_t { tso: tso_t { hdr: ptr::null_mut(), hdr_sz: 0, mss: 0 } },
         };
-        Ok(Self { request, element, target, region: PhantomData })
+        Ok(Self { request, element, target, seen: !region.bytes().is_empty(), region: PhantomData })
     }
 
     /// Lets the processor copy the data into the request instead of having the device fetch it: one PCIe
-    /// round trip less. Only up to the queue pair's `max_inline`.
+    /// round trip less. Only up to the queue pair's `max_inline`; of a dma-buf never, since providers would read its address as one of this
+    /// process.
     #[must_use]
     pub fn inline(mut self, inline: bool) -> Self {
-        self.set_flag(ibv_send_flags::IBV_SEND_INLINE, inline);
+        let seen = self.seen;
+        self.set_flag(ibv_send_flags::IBV_SEND_INLINE, inline && seen);
         self
     }
 

@@ -182,6 +182,9 @@ fn device_port_gid_and_pkey_are_read() {
     let context = fake.open_first();
     let device = context.query_device().unwrap();
     assert_eq!((device.firmware.as_str(), device.ports, device.max_queue_pairs), ("1.2.3", 1, 1000));
+    assert_eq!((device.max_incoming_reads, device.max_outgoing_reads), (16, 128));
+    fake.set("max_reads", 4096);
+    assert_eq!(context.query_device().unwrap().max_outgoing_reads, 255, "all that a queue pair can be told");
     let port = context.query_port(1).unwrap();
     assert_eq!((port.state, port.physical_state), (PortState::Active, PhysicalState::LinkUp));
     assert_eq!((port.link_layer, port.active_mtu), (LinkLayer::Ethernet, Some(Mtu::Bytes4096)));
@@ -311,6 +314,32 @@ fn rdma_write_reaches_the_peers_memory() {
     request.set_signalled(false);
     left.pair.post(&mut request).unwrap();
     assert!(left.queue.poll(&mut [Completion::default()]).unwrap().is_empty());
+}
+
+#[test]
+fn rdma_read_fetches_what_the_peer_allows() {
+    let fake = Fake::new();
+    let (mut left, mut right) = (End::new(&fake), End::new(&fake));
+    right.region = right.domain.register(64, Access::LOCAL_WRITE | Access::REMOTE_READ).unwrap();
+    left.connect(right.pair.number());
+    let readable = InitAttributes { access: Access::REMOTE_READ, ..INIT };
+    right.pair.to_init(&readable).unwrap();
+    right.pair.to_ready_to_receive(&rtr(left.pair.number())).unwrap();
+    right.pair.to_ready_to_send(&RTS).unwrap();
+    right.region.write(8, b"there");
+    let there = RemoteBuffer { address: right.remote().address + 8, ..right.remote() };
+    let mut request = SendRequest::read(&left.region, 16..21, there).unwrap();
+    request.set_id(9);
+    left.pair.post(&mut request).unwrap();
+    assert_eq!(left.one_completion(), (9, CompletionStatus::Success));
+    let mut seen = [0; 7];
+    left.region.read(15, &mut seen);
+    assert_eq!(&seen, b"\0there\0");
+    assert!(SendRequest::read(&left.region, 60..65, there).is_err(), "outside the own region");
+    // What may be written only is not read.
+    let (left, right) = connected(&fake);
+    left.pair.post(&mut SendRequest::read(&left.region, 0..5, right.remote()).unwrap()).unwrap();
+    assert_eq!(left.one_completion().1, CompletionStatus::RemoteAccess);
 }
 
 #[test]

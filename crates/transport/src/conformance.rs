@@ -5,10 +5,11 @@
 
 mod bench;
 mod cases;
+mod manners;
 
 use crate::{Transport, Waker};
 use bench::Bench;
-use rdmascope_model::{EndpointInfo, Mono, Role};
+use rdmascope_model::{EndpointInfo, Manner, Mono, Role};
 use std::sync::Arc;
 use std::thread::{Thread, current, park_timeout};
 use std::time::{Duration, Instant};
@@ -75,6 +76,8 @@ pub struct Subject<'a> {
     pub drive: &'a mut dyn Drive,
     /// How many resources of leases exist now, as seen from outside (sockets, queue pairs), where that can be counted.
     pub held: Option<&'a dyn Fn() -> usize>,
+    /// Ways of probing besides the ordinary one that the transport can do.
+    pub manners: &'a [Manner],
 }
 
 /// Runs every case on the same two transports, one after the other.
@@ -82,10 +85,18 @@ pub struct Subject<'a> {
 /// # Panics
 /// At the first rule that is broken, with the case's name.
 pub fn check(subject: Subject<'_>) {
+    let manners = subject.manners;
     let mut bench = Bench::new(subject);
     for (name, case) in cases::ALL {
-        bench.begin(name);
+        bench.begin(name, Manner::default());
         case(&mut bench);
         bench.end();
+    }
+    for manner in manners {
+        for (name, case) in manners::ALL {
+            bench.begin(name, *manner);
+            case(&mut bench);
+            bench.end();
+        }
     }
 }

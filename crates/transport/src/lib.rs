@@ -3,17 +3,35 @@
 //! A transport never blocks its caller: commands return at once, what came of them is told by [`Transport::poll`].
 
 pub mod conformance;
+pub mod echo;
+pub mod mesh;
+mod sockets;
 pub mod tcp;
 pub mod verbs;
 mod worker;
 
-use rdmascope_model::{EndpointInfo, LeaseId, Mono, ProbePlan};
+use rdmascope_model::{Effects, EndpointInfo, LeaseId, Mono, ProbePlan};
 use rdmascope_probe::TransportEvent;
 use std::sync::Arc;
 
-/// Reads the sum of retransmission counters of (device, port); `None` where the driver has none or they cannot be read.
-/// Called on the worker thread right before the first and right after the last byte of a probe.
-pub type RetransmitReader = Arc<dyn Fn(&str, u8) -> Option<u64> + Send + Sync>;
+/// A port's counters as they stand; `None` where the driver has none or they cannot be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortReading {
+    /// What a probe can move, counted since an arbitrary beginning.
+    pub effects: Effects,
+    /// Bytes that the port sent and received.
+    pub bytes: Option<u64>,
+}
+
+impl From<Effects> for PortReading {
+    fn from(effects: Effects) -> Self {
+        Self { effects, bytes: None }
+    }
+}
+
+/// Reads an endpoint's port. Called on the worker thread before the first and right after the last byte of a probe, and every 100 ms of a
+/// stream that may meet a job; never inside a latency window.
+pub type PortReader = Arc<dyn Fn(&EndpointInfo) -> PortReading + Send + Sync>;
 
 /// Called from a worker thread when [`Transport::poll`] has something new.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
@@ -30,8 +48,9 @@ pub trait Transport {
     /// Connects to the peer, whose transport made `offer`. Answer: `Connected` or `Finished(Failed)`.
     fn connect(&mut self, lease: LeaseId, offer: &[u8], now: Mono);
 
-    /// Measures (source) or answers (target). Answer: `Finished`; the target of a bandwidth probe stays silent
-    /// unless it fails.
+    /// Measures (source) or answers (target). Answer: `Effects` where they were looked at, then `Finished`. A target that only
+    /// answers ends with [`rdmascope_model::Outcome::Served`] once the source told it that all is over; beside a source that does not
+    /// tell (an older one), it stays silent unless it fails.
     fn start(&mut self, lease: LeaseId, now: Mono);
 
     /// Ends the probe and frees everything.

@@ -6,24 +6,23 @@
 
 mod connect;
 mod door;
-mod offer;
 mod ping_pong;
 mod stream;
-mod trouble;
 
+use crate::sockets::{Kind, Offer, Own, Token, Trouble};
 use crate::worker::{Probe, Progress, Watch, Workers};
-use crate::{RetransmitReader, Waker};
+use crate::{PortReader, Waker};
 use connect::Connecting;
 use door::Door;
-use offer::Offer;
 use ping_pong::PingPong;
-use rdmascope_model::{Cause, EndpointInfo, Failure, Outcome, ProbePlan, ProbeSpec, Role, Step};
+use rdmascope_model::{
+    BandwidthStats, Cause, CounterDelta, EndpointInfo, Failure, Outcome, ProbePlan, ProbeSpec, Role, Step,
+};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 use stream::{Receiver, Sender};
-use trouble::Trouble;
 
 /// Longest wait for a connection, for the first answer, and for any byte after it: three retransmissions of Linux's
 /// TCP (200 + 400 + 800 ms), with room. Half of what is left of the lease where that is less.
@@ -33,24 +32,19 @@ const SILENCE_MAX: Duration = Duration::from_secs(3);
 pub type Tcp = Workers<TcpProbe>;
 
 impl Workers<TcpProbe> {
-    /// Listens on and connects from `bind`; where that is `0.0.0.0` or `::`, each endpoint uses its own address (its GID).
+    /// Listens on and connects from `bind`; where that is `0.0.0.0` or `::`, each endpoint uses its own address (its GID). An endpoint
+    /// of another fabric is probed through its network device alone, so that two of one machine do not talk over loopback.
     /// Targets listen on a port of `ports`, or on one that the kernel chooses.
     #[must_use]
-    pub fn new(
-        retransmits: RetransmitReader,
-        waker: Waker,
-        bind: IpAddr,
-        ports: Option<RangeInclusive<u16>>,
-    ) -> Self {
-        let settings = Settings { retransmits, bind, ports };
-        Self::with_device(waker, move || settings.clone())
+    pub fn new(effects: PortReader, waker: Waker, bind: IpAddr, ports: Option<RangeInclusive<u16>>) -> Self {
+        let settings = Settings { bind, ports };
+        Self::with_device(waker, effects, move || settings.clone())
     }
 }
 
 /// What all TCP probes of an endpoint share.
 #[derive(Clone)]
 pub struct Settings {
-    retransmits: RetransmitReader,
     bind: IpAddr,
     ports: Option<RangeInclusive<u16>>,
 }
@@ -58,7 +52,6 @@ pub struct Settings {
 /// One side of a TCP probe.
 pub struct TcpProbe {
     plan: ProbePlan,
-    counters: Counters,
     state: State,
 }
 
@@ -76,19 +69,8 @@ enum State {
     Failed,
 }
 
-/// Where the port's retransmissions are read.
-#[derive(Clone)]
-struct Counters {
-    retransmits: RetransmitReader,
-    device: String,
-    port: u8,
-}
-
-impl Counters {
-    fn read(&self) -> Option<u64> {
-        (self.retransmits)(&self.device, self.port)
-    }
-}
+/// How far counters moved is filled in by the thread, which reads them.
+const NOT_READ: CounterDelta = CounterDelta { retransmits: None };
 
 impl Probe for TcpProbe {
     type Device = Settings;
@@ -99,20 +81,19 @@ impl Probe for TcpProbe {
         endpoint: &EndpointInfo,
         _watch: &Watch,
     ) -> Result<(Self, Vec<u8>), Failure> {
-        let counters = Counters {
-            retransmits: settings.retransmits.clone(),
-            device: endpoint.name.device.clone(),
-            port: endpoint.name.port,
-        };
-        let made = own_address(settings, endpoint).and_then(|own| match plan.role {
+        let own = possible(plan).and_then(|()| Own::of(settings.bind, plan, endpoint));
+        let made = own.and_then(|own| match plan.role {
             Role::Target => {
-                Door::open(own, settings.ports.clone()).map(|(door, offer)| (State::Listening(door), offer))
+                Door::open(&own, settings.ports.clone()).map(|(door, offer)| (State::Listening(door), offer))
             }
-            Role::Source => Connecting::bind(own)
-                .map(|socket| (State::Connecting(socket), Offer::of_source(SocketAddr::new(own, 0)))),
+            Role::Source => {
+                let address = SocketAddr::new(own.address, 0);
+                let offer = Offer { role: Role::Source, address, token: Token::default() };
+                Connecting::bind(&own).map(|socket| (State::Connecting(socket), offer))
+            }
         });
         let (state, offer) = made.map_err(|trouble| trouble.seen_by(plan.role))?;
-        Ok((Self { plan: plan.clone(), counters, state }, offer.to_bytes()))
+        Ok((Self { plan: plan.clone(), state }, offer.to_bytes(Kind::Tcp)))
     }
 
     fn connect(&mut self, offer: &[u8], watch: &Watch) -> Result<bool, Failure> {
@@ -120,6 +101,21 @@ impl Probe for TcpProbe {
             self.state = State::Failed;
             trouble.seen_by(self.plan.role)
         })
+    }
+
+    fn moved_bytes(&self) -> Option<u64> {
+        match &self.state {
+            State::Sending(sender) => Some(sender.sent_bytes()),
+            State::Receiving(receiver) => Some(receiver.received_bytes()),
+            _ => None,
+        }
+    }
+
+    fn so_far(&self) -> Option<BandwidthStats> {
+        match &self.state {
+            State::Sending(sender) => sender.stats(),
+            _ => None,
+        }
     }
 
     fn run(&mut self, watch: &Watch) -> Progress {
@@ -132,7 +128,7 @@ impl Probe for TcpProbe {
 
 impl TcpProbe {
     fn try_connect(&mut self, offer: &[u8], watch: &Watch) -> Result<bool, Trouble> {
-        let offer = Offer::from_bytes(offer, self.plan.role)?;
+        let offer = Offer::from_bytes(offer, Kind::Tcp, self.plan.role)?;
         match &mut self.state {
             State::Listening(door) => {
                 door.expect(offer.address.ip())?;
@@ -173,8 +169,8 @@ impl TcpProbe {
 
     fn step(&mut self) -> Result<Progress, Trouble> {
         match &mut self.state {
-            State::PingPong(ping_pong) => ping_pong.run(&self.counters),
-            State::Sending(sender) => sender.run(&self.counters),
+            State::PingPong(ping_pong) => ping_pong.run(),
+            State::Sending(sender) => sender.run(),
             State::Receiving(receiver) => receiver.run(),
             State::Listening(_) | State::Connecting(_) | State::Connected(_) | State::Failed => {
                 Err(Trouble::new(Cause::Internal, Step::FirstByte, "started without a connection"))
@@ -191,10 +187,10 @@ impl TcpProbe {
         let set = |e| Trouble::io(Step::Init, "setting up the socket", &e);
         Ok(match (self.plan.spec, self.plan.role) {
             (ProbeSpec::Latency(spec), role) => {
-                State::PingPong(PingPong::new(stream, spec, role, patience, &self.counters).map_err(set)?)
+                State::PingPong(PingPong::new(stream, spec, role, patience).map_err(set)?)
             }
             (ProbeSpec::Bandwidth(spec), Role::Source) => {
-                State::Sending(Sender::new(stream, spec, patience, &self.counters).map_err(set)?)
+                State::Sending(Sender::new(stream, spec, patience).map_err(set)?)
             }
             (ProbeSpec::Bandwidth(spec), Role::Target) => {
                 State::Receiving(Receiver::new(stream, spec.message_bytes).map_err(set)?)
@@ -250,15 +246,14 @@ fn silence_max(watch: &Watch) -> Duration {
     SILENCE_MAX.min(watch.remaining() / 2)
 }
 
-fn own_address(settings: &Settings, endpoint: &EndpointInfo) -> Result<IpAddr, Trouble> {
-    if !settings.bind.is_unspecified() {
-        return Ok(settings.bind);
+/// What TCP cannot do is refused, and not measured in some other way.
+fn possible(plan: &ProbePlan) -> Result<(), Trouble> {
+    let (manner, refuse) =
+        (plan.manner, |words: &str| Err(Trouble::new(Cause::NotAvailable, Step::Open, words)));
+    match plan.spec {
+        ProbeSpec::Pings(_) | ProbeSpec::Echo(_) => refuse("there is no such probe over TCP"),
+        _ if manner.both_ways => refuse("TCP is measured one way at a time"),
+        _ if manner.queue_pairs != 1 => refuse("TCP is measured on one connection"),
+        _ => Ok(()),
     }
-    endpoint.gid.map(|gid| gid.ip()).ok_or_else(|| {
-        Trouble::new(
-            Cause::NoUsableGid,
-            Step::Open,
-            format!("{} has no IP address to probe from", endpoint.name),
-        )
-    })
 }

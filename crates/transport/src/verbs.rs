@@ -1,32 +1,41 @@
-//! Probes over RDMA: reliable connections whose writes are measured the way `ib_write_lat` and `ib_write_bw`
-//! do.
+//! Probes over RDMA: reliable connections whose writes, reads and sends are measured the way perftest's programs do.
 //!
 //! Each endpoint's thread opens its device when it is first needed and keeps it open, since opening can take
 //! 50 ms; a device that is being removed is let go within a second (`keeper`), because its removal waits
 //! for that.
 
-mod address;
-mod device;
-mod keeper;
+pub(crate) mod address;
+pub(crate) mod cm;
+pub(crate) mod device;
+mod gpu;
+pub(crate) mod keeper;
 mod offer;
+mod parts;
 mod pin;
 mod ping_pong;
+mod reads;
+mod sender;
+mod signals;
 mod stream;
-mod trouble;
+pub(crate) mod trouble;
 
 use crate::worker::{Probe, Progress, Watch, Workers};
-use crate::{RetransmitReader, Waker};
+use crate::{PortReader, Waker};
 use address::{Own, own_address};
+pub use cm::OpenManager;
+use cm::kernel_manager;
 use device::Endpoint;
 use keeper::Registry;
 use offer::Offer;
+use parts::Parts;
 use ping_pong::PingPong;
-use rdmascope_model::{Cause, EndpointInfo, Failure, Outcome, ProbePlan, ProbeSpec, Role, Step};
-use rdmascope_sys::{
-    Access, CompletionChannel, CompletionQueue, Context, InitAttributes, MemoryRegion, QueuePair,
-    QueuePairKind, QueuePairOptions, ReadyToReceiveAttributes, ReadyToSendAttributes,
+use rdmascope_model::{
+    BandwidthStats, Cause, CounterDelta, EndpointInfo, Failure, LatencySpec, LatencyStats, Operation,
+    Outcome, ProbePlan, ProbeSpec, Step,
 };
-use std::path::Path;
+use reads::Reads;
+use signals::{Signals, Word};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,20 +48,25 @@ const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// A wait shorter than this is slow and not stuck: both ends' leases run out within some milliseconds of each other, and
 /// what a host steals from a probe at once is far less.
 const GOING: Duration = Duration::from_secs(1);
-/// Acknowledgement timeout 4.096 µs × 2^14 = 67 ms, as perftest.
-const TIMEOUT_CODE: u8 = 14;
-/// One less than perftest's: rxe takes 7 as "for ever" and then never tells that the peer is out of reach.
-const RETRIES: u8 = 6;
-/// The same; RDMA writes need no receive buffer anyway.
-const RECEIVER_NOT_READY_RETRIES: u8 = 6;
-/// 0.64 ms, as perftest.
-const RECEIVER_NOT_READY_TIMER: u8 = 12;
-/// Longest message that the processor copies into the request, as perftest's default for write latency.
-const INLINE_MAX: u32 = 220;
+/// Shortest and longest rest of a target that only answers.
+const REST_MIN: Duration = Duration::from_millis(1);
+const REST_MAX: Duration = Duration::from_millis(20);
 
-/// A target that only takes writes rests so long at a time: waking up every millisecond cost a tenth of the
-/// bandwidth in the lab.
-const PASSIVE_REST: Duration = Duration::from_millis(20);
+/// What probes over RDMA use beside libibverbs.
+#[derive(Clone)]
+pub struct Means {
+    /// Opens the connection manager, which iWARP needs.
+    pub manager: OpenManager,
+    /// NVIDIA's driver library, which buffers in GPUs need; `None`: the loader finds it.
+    pub cuda: Option<PathBuf>,
+}
+
+impl Means {
+    /// Those of this machine, whose device nodes are in the folder `nodes`.
+    pub(crate) fn of_this_machine(nodes: &Path) -> Self {
+        Self { manager: kernel_manager(nodes), cuda: None }
+    }
+}
 
 /// The verbs transport.
 pub type Verbs = Workers<VerbsProbe>;
@@ -62,9 +76,21 @@ impl Workers<VerbsProbe> {
     /// (`/dev/infiniband`): the disappearance of a node is how the removal of a device shows. Where there
     /// is no libibverbs, each probe fails with the cause `verbs-missing`.
     #[must_use]
-    pub fn new(retransmits: RetransmitReader, waker: Waker, library: Option<&Path>, nodes: &Path) -> Self {
+    pub fn new(port: PortReader, waker: Waker, library: Option<&Path>, nodes: &Path) -> Self {
+        Self::with_means(port, waker, library, nodes, Means::of_this_machine(nodes))
+    }
+
+    /// As [`Self::new`], with other means than this machine's: for tests.
+    #[must_use]
+    pub fn with_means(
+        port: PortReader,
+        waker: Waker,
+        library: Option<&Path>,
+        nodes: &Path,
+        means: Means,
+    ) -> Self {
         let registry = Registry::new(library, nodes);
-        Self::with_device(waker, move || Endpoint::new(Arc::clone(&registry), Arc::clone(&retransmits)))
+        Self::with_device(waker, port, move || Endpoint::new(Arc::clone(&registry), means.clone()))
     }
 }
 
@@ -75,32 +101,33 @@ pub struct VerbsProbe {
     parts: Slot,
     gone: Arc<AtomicBool>,
     peer: Option<Offer>,
-    counters: Counters,
-    stream: Option<Stream>,
+    work: Work,
 }
 
 /// The probe's objects; emptied by the keeper when their device is removed.
 type Slot = Arc<Mutex<Option<Parts>>>;
 
-/// What a probe has on its device.
-struct Parts {
-    pair: QueuePair,
-    queue: CompletionQueue,
-    channel: CompletionChannel,
-    region: MemoryRegion,
-    context: Context,
+/// What a step of a running probe came to.
+enum Found {
+    Waiting,
+    Measuring,
+    Latency(LatencyStats),
+    Bandwidth(BandwidthStats),
+    Served,
 }
 
-/// Where the port's retransmissions are read.
-struct Counters {
-    retransmits: RetransmitReader,
-    device: String,
-    port: u8,
-}
+/// How far counters moved is filled in by the thread, which reads them.
+const NOT_READ: CounterDelta = CounterDelta { retransmits: None };
 
-impl Counters {
-    fn read(&self) -> Option<u64> {
-        (self.retransmits)(&self.device, self.port)
+impl From<Found> for Progress {
+    fn from(found: Found) -> Self {
+        match found {
+            Found::Waiting => Self::Waiting,
+            Found::Measuring => Self::Measuring,
+            Found::Latency(stats) => Self::Finished(Outcome::Latency(stats, NOT_READ)),
+            Found::Bandwidth(stats) => Self::Finished(Outcome::Bandwidth(stats, NOT_READ)),
+            Found::Served => Self::Finished(Outcome::Served),
+        }
     }
 }
 
@@ -116,6 +143,20 @@ impl Stop<'_> {
     fn may_go_on(&self, step: Step) -> Result<(), Trouble> {
         if self.watch.cancelled() {
             return Err(Trouble::new(Cause::Internal, step, "the probe was closed"));
+        }
+        Ok(())
+    }
+
+    /// May an end go on that waits for the other one, for as long as the lease lasts?
+    fn may_serve(&self, done: impl Fn() -> String) -> Result<(), Trouble> {
+        self.may_go_on(Step::Measure)?;
+        if self.gone.load(Ordering::Acquire) {
+            let evidence = format!("the device was removed, {}", done());
+            return Err(Trouble::new(Cause::DeviceGone, Step::Measure, evidence));
+        }
+        if Instant::now() >= self.watch.deadline() {
+            let evidence = format!("the lease ran out before the peer was through, {}", done());
+            return Err(Trouble::new(Cause::Stalled, Step::Measure, evidence));
         }
         Ok(())
     }
@@ -162,133 +203,155 @@ impl Probe for VerbsProbe {
     }
 
     fn connect(&mut self, offer: &[u8], _watch: &Watch) -> Result<bool, Failure> {
-        match self.try_connect(offer) {
-            Ok(()) => Ok(true),
-            Err(trouble) => Err(trouble.seen_by(self.plan.role)),
-        }
+        self.try_connect(offer).map_err(|trouble| trouble.seen_by(self.plan.role))
+    }
+
+    fn moved_bytes(&self) -> Option<u64> {
+        self.stream().and_then(Stream::moved_bytes)
+    }
+
+    fn so_far(&self) -> Option<BandwidthStats> {
+        self.stream().and_then(Stream::so_far)
     }
 
     fn run(&mut self, watch: &Watch) -> Progress {
         self.try_run(watch)
+            .map(Progress::from)
             .unwrap_or_else(|trouble| Progress::Finished(Outcome::Failed(trouble.seen_by(self.plan.role))))
     }
 }
 
 impl VerbsProbe {
+    fn stream(&self) -> Option<&Stream> {
+        match &self.work {
+            Work::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
     fn try_prepare(
         device: &mut Endpoint,
         plan: &ProbePlan,
         endpoint: &EndpointInfo,
     ) -> Result<(Self, Vec<u8>), Trouble> {
         let opened = device.open(&endpoint.name.device)?;
-        let own = own_address(&opened.context, endpoint, plan)?;
-        let bytes = usize::try_from(plan.spec.buffer_bytes()).map_err(|_| {
-            Trouble::new(Cause::LeaseRejected, Step::Admit, "the buffer exceeds the address space")
-        })?;
-        let failed = |e| Trouble::verb(Step::Init, &e);
-        let (depth, inline) = match plan.spec {
-            ProbeSpec::Latency(spec) if spec.message_bytes <= INLINE_MAX => (2, INLINE_MAX),
-            ProbeSpec::Latency(_) => (2, 0),
-            ProbeSpec::Bandwidth(spec) => (spec.depth, 0),
-            ProbeSpec::Pings(_) | ProbeSpec::Echo(_) => return Err(no_connection_probe()),
-        };
-        let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
-        let memory = match plan.spec {
-            // The last byte of a message must not overtake the others.
-            ProbeSpec::Latency(_) => access,
-            ProbeSpec::Bandwidth(_) => access | Access::RELAXED_ORDERING,
-            ProbeSpec::Pings(_) | ProbeSpec::Echo(_) => access,
-        };
-        let region = opened.domain.register(bytes, memory).map_err(|e| Trouble::verb(Step::Open, &e))?;
-        let channel = opened.context.create_channel().map_err(failed)?;
-        let queue = opened.context.create_completion_queue(depth + 1, Some(&channel)).map_err(failed)?;
-        let options = |max_inline| QueuePairOptions {
-            kind: QueuePairKind::ReliableConnection,
-            send_depth: depth,
-            receive_depth: 1,
-            max_inline,
-        };
-        let made = opened.domain.create_queue_pair(&queue, &queue, &options(inline));
-        // Some devices have no inline at all: the device then fetches the data itself.
-        let made = made.or_else(|e| match inline {
-            0 => Err(e),
-            _ => opened.domain.create_queue_pair(&queue, &queue, &options(0)),
-        });
-        let mut pair = made.map_err(failed)?;
-        let init = InitAttributes { port: own.port, pkey_index: 0, access, queue_key: 0 };
-        pair.to_init(&init).map_err(failed)?;
-        let offer = own.offer(plan.role, &pair, &region);
-        let parts = Parts { pair, queue, channel, region, context: opened.context.clone() };
+        let own = own_address(&opened.context, endpoint, plan.manner.marks)?;
+        let parts = parts::make(&opened, plan, &own, &device.means)?;
+        let offer = parts.offer(&own, plan);
         let parts: Slot = Arc::new(Mutex::new(Some(parts)));
         device.watch(&parts);
-        let counters = Counters {
-            retransmits: Arc::clone(&device.retransmits),
-            device: endpoint.name.device.clone(),
-            port: endpoint.name.port,
-        };
-        let probe =
-            Self { plan: plan.clone(), own, parts, gone: opened.gone, peer: None, counters, stream: None };
-        Ok((probe, offer.to_bytes()))
+        let (peer, work) = (None, Work::NotBegun);
+        Ok((Self { plan: plan.clone(), own, parts, gone: opened.gone, peer, work }, offer))
     }
 
-    fn try_connect(&mut self, offer: &[u8]) -> Result<(), Trouble> {
-        let peer = Offer::from_bytes(offer, self.plan.role)?;
+    /// False when the connection manager is still at it.
+    fn try_connect(&mut self, offer: &[u8]) -> Result<bool, Trouble> {
+        let (offer, called) = match cm::connects(self.own.fabric) {
+            true => cm::split(offer).map(|(offer, called)| (offer, Some(called)))?,
+            false => (offer, None),
+        };
+        let peer = Offer::from_bytes(offer, self.plan.role, is_plain(&self.plan))?;
         let needed = u64::from(message_bytes(&self.plan.spec));
         if peer.buffer_bytes < needed {
             let evidence = format!("the peer has a buffer of {} bytes for {needed}", peer.buffer_bytes);
             return Err(Trouble::new(Cause::BadPeerData, Step::Exchange, evidence));
         }
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let parts = parts.as_mut().ok_or_else(|| removed(Step::Rtr))?;
-        let address = self.own.way_to(&peer, &parts.context)?;
-        let ready = ReadyToReceiveAttributes {
-            address,
-            path_mtu: self.own.mtu.min(peer.mtu),
-            peer_queue_pair: peer.queue_pair,
-            receive_sequence: peer.sequence,
-            max_incoming_reads: 1,
-            receiver_not_ready_timer: RECEIVER_NOT_READY_TIMER,
-        };
-        parts.pair.to_ready_to_receive(&ready).map_err(|e| Trouble::verb(Step::Rtr, &e))?;
-        let send = ReadyToSendAttributes {
-            send_sequence: self.own.sequence,
-            timeout: TIMEOUT_CODE,
-            retries: RETRIES,
-            receiver_not_ready_retries: RECEIVER_NOT_READY_RETRIES,
-            max_outgoing_reads: 1,
-        };
-        parts.pair.to_ready_to_send(&send).map_err(|e| Trouble::verb(Step::Rts, &e))?;
-        self.peer = Some(peer);
-        Ok(())
+        let connected =
+            parts.as_mut().ok_or_else(|| removed(Step::Rtr))?.connect(&self.own, &peer, called)?;
+        self.peer = connected.then_some(peer);
+        Ok(connected)
     }
 
-    fn try_run(&mut self, watch: &Watch) -> Result<Progress, Trouble> {
+    fn try_run(&mut self, watch: &Watch) -> Result<Found, Trouble> {
         let Some(peer) = &self.peer else {
             return Err(Trouble::new(Cause::Internal, Step::FirstByte, "started without a connection"));
         };
-        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let parts = parts.as_ref().ok_or_else(|| removed(Step::Measure))?;
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = parts.as_mut().ok_or_else(|| removed(Step::Measure))?;
         let silence = SILENCE_MAX.min(watch.remaining() / 2);
         let stop = Stop { watch, gone: &self.gone, silence };
-        let made = match (self.plan.spec, self.plan.role) {
-            (ProbeSpec::Latency(spec), role) => {
-                PingPong { parts, remote: peer.buffer, spec, role, stop }.run(&self.counters)
+        let (plan, remote) = (&self.plan, peer.buffer);
+        let signals = Signals::new(plan.spec.buffer_bytes(), remote, peer.buffer_bytes);
+        if let Work::NotBegun = self.work {
+            self.work = Work::of(plan, signals, peer)?;
+        }
+        let made = match &mut self.work {
+            Work::Stream(stream) => stream.run(parts, &stop),
+            Work::Reads(spec) => Reads { parts, remote, signals, spec: *spec, stop }.run(),
+            Work::PingPong(spec) => {
+                PingPong { parts, remote, plan, spec: *spec, role: plan.role, stop }.run()
             }
-            (ProbeSpec::Bandwidth(spec), Role::Source) => {
-                let stream = self.stream.get_or_insert_with(|| Stream::new(spec, &self.counters));
-                stream.run(parts, peer.buffer, &stop, &self.counters)
-            }
-            // It has nothing to do but to be there: the device takes the writes by itself. A command wakes
-            // the thread.
-            (ProbeSpec::Bandwidth(_), Role::Target) => {
-                std::thread::park_timeout(PASSIVE_REST);
-                Ok(Progress::Waiting)
-            }
-            (ProbeSpec::Pings(_) | ProbeSpec::Echo(_), _) => Err(no_connection_probe()),
+            Work::Answers(rest) => Ok(match signals.heard(parts) {
+                Word::Done => Found::Served,
+                _ => {
+                    // The device does the work by itself. A command wakes the thread.
+                    std::thread::park_timeout(rest.next());
+                    Found::Waiting
+                }
+            }),
+            Work::NotBegun => Err(no_connection_probe()),
         };
-        let oversize = message_bytes(&self.plan.spec) > self.own.mtu.min(peer.mtu).bytes();
-        made.map_err(|trouble| trouble.compare_mtu(self.own.mtu, peer.mtu, oversize))
+        let oversize = message_bytes(&plan.spec) > self.own.mtu.min(peer.mtu).bytes();
+        made.map_err(|trouble| {
+            let trouble = trouble.compare_mtu(self.own.mtu, peer.mtu, oversize);
+            match &mut parts.door {
+                Some(door) => door.explain(trouble),
+                None => trouble,
+            }
+        })
     }
+}
+
+/// What an end does once it was started.
+enum Work {
+    NotBegun,
+    PingPong(LatencySpec),
+    Reads(LatencySpec),
+    Stream(Box<Stream>),
+    /// Nothing but to be there until the source is through.
+    Answers(Rest),
+}
+
+impl Work {
+    fn of(plan: &ProbePlan, signals: Signals, peer: &Offer) -> Result<Self, Trouble> {
+        let manner = plan.manner;
+        match plan.spec {
+            ProbeSpec::Latency(_) if plan.only_answers() => Ok(Self::Answers(Rest::new(Duration::ZERO))),
+            ProbeSpec::Latency(spec) if manner.operation == Operation::Read => Ok(Self::Reads(spec)),
+            ProbeSpec::Latency(spec) => Ok(Self::PingPong(spec)),
+            ProbeSpec::Bandwidth(spec) if plan.only_answers() && manner.operation != Operation::Send => {
+                Ok(Self::Answers(Rest::new(spec.warmup + spec.duration)))
+            }
+            ProbeSpec::Bandwidth(spec) => {
+                Ok(Self::Stream(Box::new(Stream::new(plan, spec, signals, peer.buffer, peer.receives))))
+            }
+            ProbeSpec::Pings(_) | ProbeSpec::Echo(_) => Err(no_connection_probe()),
+        }
+    }
+}
+
+/// How long a target that has nothing to do rests between two looks: seldom in the middle of a stream, since waking up every
+/// millisecond cost a tenth of the bandwidth in the lab, and often around its end, since the source's report waits for it.
+struct Rest {
+    began: Instant,
+    expected: Duration,
+}
+
+impl Rest {
+    fn new(expected: Duration) -> Self {
+        Self { began: Instant::now(), expected }
+    }
+
+    fn next(&self) -> Duration {
+        (self.began.elapsed().abs_diff(self.expected) / 4).clamp(REST_MIN, REST_MAX)
+    }
+}
+
+/// What agents of every version can do: one queue pair, and RDMA writes from the source.
+fn is_plain(plan: &ProbePlan) -> bool {
+    let manner = plan.manner;
+    manner.operation == Operation::Write && manner.queue_pairs == 1 && !manner.both_ways
 }
 
 fn removed(step: Step) -> Trouble {

@@ -3,14 +3,16 @@
 //! A thread that hangs in the kernel is left alone: its endpoint refuses new probes until it comes back, and no second
 //! thread is made for it.
 
+mod guarding;
+mod meter;
 mod thread;
 mod watch;
 
-pub(crate) use watch::{Watch, counter_delta, preemptions};
+pub(crate) use watch::{Watch, preemptions};
 
-use crate::{Transport, Waker};
+use crate::{PortReader, Transport, Waker};
 use rdmascope_model::{
-    Cause, EndpointInfo, EndpointName, Failure, LeaseId, Mono, Outcome, ProbePlan, Side, Step,
+    BandwidthStats, Cause, EndpointInfo, EndpointName, Failure, LeaseId, Mono, Outcome, ProbePlan, Side, Step,
 };
 use rdmascope_probe::TransportEvent;
 use rdmascope_probe::limits::LEASES_PER_ENDPOINT_MAX;
@@ -20,7 +22,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 use thread::{Command, Worker};
 
-/// Events of one lease are at most three (prepared, connected, finished): room for 85 leases that nobody polled yet.
+/// Events of one lease are at most four (prepared, connected, effects, finished): room for 64 leases that nobody polled yet.
 const EVENTS_MAX: usize = 256;
 /// A set-up call that takes longer is a device that hangs: on working ones it takes less than 0.1 s.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
@@ -32,7 +34,7 @@ pub enum Progress {
     /// In the measured window: no other probe of this endpoint runs until this one is through. Say so every few 10 ms, so
     /// that others can be prepared and closed, or stay in the window for all of it where that would spoil the figures.
     Measuring,
-    /// Over; it is not run again, and freed when it is closed.
+    /// Over; it is not run again, and freed when it is closed. How far the counters moved is filled in by the thread.
     Finished(Outcome),
 }
 
@@ -60,6 +62,16 @@ pub trait Probe: Sized + 'static {
 
     /// Called again and again once started, until it has finished. Looks at `watch` at least every few milliseconds.
     fn run(&mut self, watch: &Watch) -> Progress;
+
+    /// Payload that this end of a stream sent and took in so far, bytes; `None` where the device moves it without the program.
+    fn moved_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// What a stream has measured until now; it is given up, and not run again.
+    fn so_far(&self) -> Option<BandwidthStats> {
+        None
+    }
 }
 
 /// The ticket of a probe that no thread knows.
@@ -78,6 +90,7 @@ struct Lease {
 /// A transport whose probes are `P`: its endpoints' threads and what they told.
 pub struct Workers<P: Probe> {
     make_device: Arc<dyn Fn() -> P::Device + Send + Sync>,
+    port: PortReader,
     waker: Waker,
     stuck_after: Duration,
     threads: BTreeMap<EndpointName, Worker>,
@@ -92,11 +105,13 @@ impl<P: Probe> Workers<P> {
     /// `make_device` runs on each endpoint's thread when that starts.
     pub(crate) fn with_device(
         waker: Waker,
+        port: PortReader,
         make_device: impl Fn() -> P::Device + Send + Sync + 'static,
     ) -> Self {
         let (tell, told) = sync_channel(EVENTS_MAX);
         Self {
             make_device: Arc::new(make_device),
+            port,
             waker,
             stuck_after: STUCK_AFTER,
             threads: BTreeMap::new(),
@@ -121,10 +136,10 @@ impl<P: Probe> Workers<P> {
     /// The thread of an endpoint; made when it is first needed.
     fn worker(&mut self, endpoint: &EndpointName) -> Result<&Worker, (Cause, String)> {
         if !self.threads.contains_key(endpoint) {
-            let make_device = Arc::clone(&self.make_device);
-            let worker =
-                thread::spawn::<P>(endpoint, make_device, self.tell.clone(), Arc::clone(&self.waker))
-                    .map_err(|error| (Cause::NoResources, format!("no thread for {endpoint}: {error}")))?;
+            let teller = thread::Teller { tell: self.tell.clone(), waker: Arc::clone(&self.waker) };
+            let (make_device, port) = (Arc::clone(&self.make_device), Arc::clone(&self.port));
+            let worker = thread::spawn::<P>(endpoint, make_device, port, teller)
+                .map_err(|error| (Cause::NoResources, format!("no thread for {endpoint}: {error}")))?;
             self.threads.insert(endpoint.clone(), worker);
         }
         let worker = &self.threads[endpoint];

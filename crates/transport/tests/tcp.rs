@@ -3,11 +3,12 @@
 mod support;
 
 use rdmascope_model::{
-    Cause, CounterDelta, Gid, LatencySpec, LeaseId, Outcome, ProbePlan, ProbeSpec, Role, Step,
+    Cause, CounterDelta, Effects, EndpointInfo, Gid, LatencySpec, LeaseId, Outcome, ProbePlan, ProbeSpec,
+    Role, Step,
 };
 use rdmascope_probe::TransportEvent;
-use rdmascope_transport::Transport;
 use rdmascope_transport::tcp::Tcp;
+use rdmascope_transport::{PortReading, Transport};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -126,7 +127,7 @@ fn addresses_of_different_families_are_told_as_such() {
 #[test]
 fn targets_listen_inside_their_port_range_and_say_when_it_is_used_up() {
     let free = TcpListener::bind((LOOPBACK, 0)).unwrap().local_addr().unwrap().port();
-    let mut tcp = Tcp::new(Arc::new(|_, _| None), waker(), LOOPBACK.into(), Some(free..=free));
+    let mut tcp = Tcp::new(Arc::new(|_| PortReading::default()), waker(), LOOPBACK.into(), Some(free..=free));
     let first = prepare(&mut tcp, &plan(Role::Target, 1, SPEC, LONG));
     assert_eq!(first[21..23], free.to_be_bytes());
     let second = plan(Role::Target, 2, SPEC, LONG);
@@ -141,7 +142,7 @@ fn targets_listen_inside_their_port_range_and_say_when_it_is_used_up() {
 #[test]
 fn without_an_address_to_bind_the_endpoints_own_is_used() {
     let unspecified = Ipv4Addr::UNSPECIFIED.into();
-    let mut tcp = Tcp::new(Arc::new(|_, _| None), waker(), unspecified, None);
+    let mut tcp = Tcp::new(Arc::new(|_| PortReading::default()), waker(), unspecified, None);
     let mut own = endpoint("b/lo/1");
     tcp.prepare(&plan(Role::Target, 1, SPEC, LONG), &own, NOW);
     assert_eq!(failure(&mut tcp).cause, Cause::NoUsableGid);
@@ -162,9 +163,10 @@ fn the_counters_are_read_before_and_after_and_a_gap_is_no_zero() {
     for (reading, expected) in readings {
         let (mut target, to_target) = prepared(Role::Target, LOOPBACK, LONG);
         let reads = AtomicU64::new(0);
-        let reader = move |device: &str, port| {
-            assert_eq!((device, port), ("lo", 1));
-            reading(reads.fetch_add(1, Ordering::Relaxed))
+        let reader = move |endpoint: &EndpointInfo| {
+            assert_eq!(endpoint.name.to_string(), "a/lo/1");
+            let retransmits = reading(reads.fetch_add(1, Ordering::Relaxed));
+            Effects { retransmits, ..Effects::default() }.into()
         };
         let mut source = Tcp::new(Arc::new(reader), waker(), LOOPBACK.into(), None);
         let to_source = prepare(&mut source, &plan(Role::Source, LEASE.0, SPEC, LONG));

@@ -23,6 +23,6 @@ fn tcp_does_what_every_transport_must_do() {
         let name = if role == Role::Source { "a/lo/1" } else { "b/lo/1" };
         (Box::new(tcp(Ipv4Addr::LOCALHOST, &waker)), endpoint(name))
     };
-    check(Subject { make: &mut make, drive: &mut drive, held: Some(&sockets) });
+    check(Subject { make: &mut make, drive: &mut drive, held: Some(&sockets), manners: &[] });
     assert_eq!(sockets(), 0);
 }

@@ -6,17 +6,18 @@ mod support;
 
 use fake::Fake;
 use rdmascope_model::{
-    BandwidthSpec, Cause, EndpointInfo, Fabric, Failure, LatencySpec, LeaseId, Outcome, ProbeSpec, Role, Step,
+    BandwidthSpec, Cause, Effects, EndpointInfo, Failure, LatencySpec, LeaseId, Outcome, ProbeSpec, Role,
+    Step,
 };
 use rdmascope_probe::TransportEvent;
-use rdmascope_transport::Transport;
 use rdmascope_transport::verbs::Verbs;
+use rdmascope_transport::{PortReading, Transport};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
-use support::{NOW, endpoint, failure, next, offer, plan, waker};
+use support::{NOW, connect, failure, next, offer, plan, roce, waker};
 
 const LONG: Duration = Duration::from_secs(20);
 const SPEC: ProbeSpec = ProbeSpec::Latency(LatencySpec { samples: 300, warmup: 10, message_bytes: 8 });
@@ -63,13 +64,18 @@ impl Lab {
     }
 
     fn verbs(&self) -> Verbs {
-        Verbs::new(Arc::new(|_, _| Some(7)), waker(), Some(self.fake.path()), &self.nodes)
+        Verbs::new(
+            Arc::new(|_| Effects { retransmits: Some(7), ..Effects::default() }.into()),
+            waker(),
+            Some(self.fake.path()),
+            &self.nodes,
+        )
     }
 
     /// A transport that was told to prepare.
     fn asked(&self, role: Role, spec: ProbeSpec, expires_in: Duration) -> Verbs {
         let mut verbs = self.verbs();
-        verbs.prepare(&plan(role, LEASE.0, spec, expires_in), &end(role), NOW);
+        verbs.prepare(&plan(role, LEASE.0, spec, expires_in), &roce(role), NOW);
         verbs
     }
 
@@ -77,11 +83,7 @@ impl Lab {
     fn connected(&self, spec: ProbeSpec, expires_in: Duration) -> (Verbs, Verbs) {
         let (mut source, mut target) =
             (self.asked(Role::Source, spec, expires_in), self.asked(Role::Target, spec, expires_in));
-        let (from_source, from_target) = (offer(&mut source), offer(&mut target));
-        source.connect(LEASE, &from_target, NOW);
-        target.connect(LEASE, &from_source, NOW);
-        assert_eq!(next(&mut source), TransportEvent::Connected);
-        assert_eq!(next(&mut target), TransportEvent::Connected);
+        connect(&mut source, &mut target, LEASE, |_| ());
         (source, target)
     }
 
@@ -110,14 +112,6 @@ impl Drop for Lab {
         // A folder left behind in the target directory harms nobody.
         drop(std::fs::remove_dir_all(&self.nodes));
     }
-}
-
-fn end(role: Role) -> EndpointInfo {
-    let (name, address) = match role {
-        Role::Source => ("a/fake_0/1", "::ffff:10.8.0.1"),
-        Role::Target => ("b/fake_1/1", "::ffff:10.8.0.2"),
-    };
-    EndpointInfo { fabric: Fabric::Roce, gid: Some(address.parse().expect("a GID")), ..endpoint(name) }
 }
 
 #[test]
@@ -209,7 +203,7 @@ fn the_gid_is_found_by_its_address_when_the_table_has_moved() {
 fn an_address_that_the_port_does_not_have_is_told_with_those_it_has() {
     let lab = Lab::new();
     let mut verbs = lab.verbs();
-    let stranger = EndpointInfo { gid: Some("::ffff:192.0.2.1".parse().unwrap()), ..end(Role::Source) };
+    let stranger = EndpointInfo { gid: Some("::ffff:192.0.2.1".parse().unwrap()), ..roce(Role::Source) };
     verbs.prepare(&plan(Role::Source, LEASE.0, SPEC, LONG), &stranger, NOW);
     let failed = failure(&mut verbs);
     assert_eq!(failed.cause, Cause::NoUsableGid);
@@ -301,12 +295,12 @@ fn a_stream_of_few_messages_measures_the_second_half() {
 #[test]
 fn without_the_library_every_probe_says_so() {
     let mut verbs = Verbs::new(
-        Arc::new(|_, _| None),
+        Arc::new(|_| PortReading::default()),
         waker(),
         Some(Path::new("/nonexistent/lib.so")),
         Path::new("/none"),
     );
-    verbs.prepare(&plan(Role::Source, LEASE.0, SPEC, LONG), &end(Role::Source), NOW);
+    verbs.prepare(&plan(Role::Source, LEASE.0, SPEC, LONG), &roce(Role::Source), NOW);
     let failed = failure(&mut verbs);
     assert_eq!((failed.cause, failed.step), (Cause::VerbsMissing, Step::Open));
     assert!(failed.evidence.contains("/nonexistent/lib.so cannot be loaded"), "{failed}");
@@ -327,8 +321,8 @@ fn a_device_that_is_removed_is_let_go_whatever_its_probe_is_doing() {
 
     // Added again: the next probe opens it, and waits for its peer.
     lab.add_node("uverbs0");
-    source.prepare(&plan(Role::Source, 2, SPEC, LONG), &end(Role::Source), NOW);
-    target.prepare(&plan(Role::Target, 2, SPEC, LONG), &end(Role::Target), NOW);
+    source.prepare(&plan(Role::Source, 2, SPEC, LONG), &roce(Role::Source), NOW);
+    target.prepare(&plan(Role::Target, 2, SPEC, LONG), &roce(Role::Target), NOW);
     offer(&mut source);
     let from_target = offer(&mut target);
     assert_eq!(open(&lab.fake), 2);

@@ -20,6 +20,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 pub struct Cluster {
     // Fields are dropped in this order: agents first, so that none of them complains about the others' end.
     agents: BTreeMap<u8, Program>,
+    others: Vec<Program>,
     coordinator: Option<Program>,
     folder: PathBuf,
 }
@@ -42,7 +43,7 @@ impl Cluster {
         options.write(true).create(true).mode(0o600);
         let written = options.open(&token).and_then(|mut file| file.write_all(TOKEN.as_bytes()));
         written.unwrap_or_else(|error| panic!("{}: {error}", token.display()));
-        let mut cluster = Self { agents: BTreeMap::new(), coordinator: None, folder };
+        let mut cluster = Self { agents: BTreeMap::new(), others: Vec::new(), coordinator: None, folder };
         cluster.start_coordinator();
         for endpoint in endpoints {
             cluster.start_agent(endpoint);
@@ -95,19 +96,25 @@ impl Cluster {
     /// When it cannot be started.
     #[track_caller]
     pub fn start_agent(&mut self, endpoint: Endpoint) {
-        let name = format!("{NODE_PREFIX}{}", endpoint.0);
-        let mut command = rdmascope();
-        command.args([
-            "agent",
-            "--coordinator",
-            ADDRESS,
-            "--device",
-            &endpoint.device(),
-            "--node-name",
-            &name,
-        ]);
-        let agent = self.program(&name, command);
+        let agent = self.agent_program(&format!("{NODE_PREFIX}{}", endpoint.0), &endpoint.device());
         self.agents.insert(endpoint.0, agent);
+    }
+
+    /// Starts an agent for a device that is no endpoint of the lab. It runs as long as the cluster.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[track_caller]
+    pub fn start_agent_of(&mut self, node: &str, device: &str) {
+        let agent = self.agent_program(node, device);
+        self.others.push(agent);
+    }
+
+    #[track_caller]
+    fn agent_program(&self, node: &str, device: &str) -> Program {
+        let mut command = rdmascope();
+        command.args(["agent", "--coordinator", ADDRESS, "--device", device, "--node-name", node]);
+        self.program(node, command)
     }
 
     /// The agent of an endpoint, to send it signals or read what it printed.
@@ -156,6 +163,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.agents.clear();
+        self.others.clear();
         self.coordinator = None;
         drop(std::fs::remove_dir_all(&self.folder));
     }

@@ -22,7 +22,8 @@ pub fn endpoints() -> impl Iterator<Item = Endpoint> {
 pub struct Undo(String);
 
 impl Undo {
-    pub(super) fn new(line: &str) -> Self {
+    /// The line that takes a fault back.
+    pub fn new(line: &str) -> Self {
         Self(line.to_owned())
     }
 }
@@ -92,6 +93,18 @@ impl Endpoint {
              ip route replace 10.8.0.0/24 dev {port} src {address} table $((100 + {number}))",
             address = self.address()
         ))
+    }
+
+    /// Loses every packet on its way *to* this endpoint that carries 4096 bytes of payload, and nothing else: a switch port
+    /// whose MTU was set wrong. (The length of an IPv4 packet stands in its third and fourth byte.)
+    pub fn hole_for_large_packets(self) -> Undo {
+        let port = self.bridge_port();
+        run_quietly(&format!(
+            "tc qdisc replace dev {port} root handle 1: prio bands 3 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 && \
+             tc qdisc add dev {port} parent 1:3 netem loss 100% && \
+             tc filter add dev {port} parent 1: protocol ip u32 match u16 0x1000 0xf000 at 2 flowid 1:3"
+        ));
+        Undo(format!("tc qdisc del dev {port} root"))
     }
 
     /// Sets the port's MTU, in bytes, on the endpoint's side alone.

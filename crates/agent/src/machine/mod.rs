@@ -5,12 +5,14 @@
 
 mod blind;
 mod events;
+mod holders;
 mod judge;
 mod kernel_log;
 mod own_traffic;
 mod pause;
 mod schedule;
 
+pub(crate) use holders::held;
 pub(crate) use own_traffic::OwnTraffic;
 
 use events::{KernelEvent, Sources, is_ours};
@@ -19,9 +21,9 @@ use kernel_log::FollowedLog;
 use pause::pause_flags;
 use rdmascope_checks::Policy;
 use rdmascope_expose::metrics::AgentOwn;
-use rdmascope_host::{Clock, Fresh, Host, IdleGate, IdleState, MtuOf, Tier, ask_verbs};
+use rdmascope_host::{Clock, Fresh, Host, IdleGate, MtuOf, Tier, ask_verbs};
 use rdmascope_link::{Fact, FindingBrief, NodeEvent, PauseFlags};
-use rdmascope_model::{EndpointInfo, EndpointName, Finding, KernelLog, Reading, Snapshot};
+use rdmascope_model::{EndpointInfo, EndpointName, Finding, KernelLog, LeaseId, Reading, Snapshot};
 use rdmascope_sys::give_back_memory;
 use schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,8 +48,10 @@ pub(crate) enum News {
         facts: Vec<Fact>,
         events: Vec<NodeEvent>,
     },
-    /// The endpoints whose ports are idle; all others are busy or not known.
-    Idle(BTreeSet<EndpointName>),
+    /// Whether the ports are idle, or why not.
+    Idle(BTreeMap<EndpointName, Result<(), String>>),
+    /// Somebody looked who holds the device of a lease.
+    Looked(LeaseId, Result<(), String>),
     /// What the pause file says.
     Pause(PauseFlags),
 }
@@ -118,7 +122,7 @@ struct Watching {
     leaving: BTreeSet<String>,
     endpoints: Vec<EndpointInfo>,
     gates: BTreeMap<EndpointName, IdleGate>,
-    idle: Option<BTreeSet<EndpointName>>,
+    idle: Option<BTreeMap<EndpointName, Result<(), String>>>,
     pause: Option<PauseFlags>,
     /// What cannot be seen of this machine was said.
     blind_told: bool,
@@ -341,7 +345,7 @@ impl Watching {
         let now = self.it.clock.now().mono;
         let (endpoints, gates) = (&self.endpoints, &mut self.gates);
         gates.retain(|name, _| endpoints.iter().any(|e| e.name == *name));
-        let mut idle = BTreeSet::new();
+        let mut idle = BTreeMap::new();
         for endpoint in endpoints {
             let name = &endpoint.name;
             let Some(traffic) = fresh.traffic(&name.device, name.port) else { continue };
@@ -350,9 +354,7 @@ impl Watching {
                 gate.push(now, traffic, own);
             }
             let rate = endpoint.rate_bps.map_or(Reading::Absent, Reading::Value);
-            if gate.state(now, &rate) == IdleState::Idle {
-                idle.insert(name.clone());
-            }
+            idle.insert(name.clone(), gate.state(now, &rate).words());
         }
         if self.idle.as_ref() != Some(&idle) {
             self.idle = Some(idle.clone());

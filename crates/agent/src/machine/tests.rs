@@ -117,3 +117,36 @@ fn an_endpoint_says_why_it_cannot_be_used() {
         assert!(detail.starts_with("state DOWN"), "{detail}");
     });
 }
+
+#[test]
+fn a_port_that_was_not_watched_for_long_enough_is_busy_and_says_why() {
+    run(async {
+        let mut bench = Bench::start(1);
+        let told = async {
+            loop {
+                match bench.news.recv().await.expect("the watcher works") {
+                    News::Idle(ports) if !ports.is_empty() => return ports,
+                    _ => {}
+                }
+            }
+        };
+        let ports = timeout(Duration::from_secs(20), told).await.expect("told in time");
+        let (name, idle) = ports.first_key_value().unwrap();
+        assert_eq!(name.to_string(), "a/mlx5_0/1");
+        let why = idle.clone().unwrap_err();
+        assert!(why.starts_with("it cannot be told whether the port is idle: watched for 0 s"), "{why}");
+    });
+}
+
+#[test]
+fn who_holds_a_device_is_asked_of_the_machine_as_it_is_now() {
+    run(async {
+        let fake = FakeHost::mlx5(1);
+        let host = Host::new(fake.root().to_owned()).unwrap();
+        fake.folder().write("rdmascope/rdma/queue_pairs", "mlx5_0 1 0 ib_core 2\n");
+        assert_eq!(held(&host, "mlx5_0").await, Ok(()));
+        fake.folder().write("rdmascope/rdma/queue_pairs", "mlx5_0 1 4711 python3 16\n");
+        let why = held(&host, "mlx5_0").await.unwrap_err();
+        assert!(why.starts_with("process 4711 holds mlx5_0 (python3"), "{why}");
+    });
+}

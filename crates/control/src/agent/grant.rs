@@ -3,9 +3,11 @@
 //! A latency probe under the grant spends one ping for each of its samples. The allowance of each endpoint fills at the
 //! grant's rate, up to what one probe may cost, so that a coordinator that asks too fast is refused, not obeyed.
 
-use rdmascope_model::{EndpointName, Mono, Peer, ProbePlan, ProbeSpec};
+use rdmascope_model::{DatagramAddress, EndpointName, Mono, Peer, ProbePlan, ProbeSpec};
 use rdmascope_probe::limits::{LATENCY_SAMPLES_MAX, MESH_PINGS_PER_SECOND_MAX};
-use std::collections::{BTreeMap, BTreeSet};
+use rdmascope_probe::mesh::MeshGrant;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
@@ -21,34 +23,73 @@ pub(super) struct Mesh {
 
 #[derive(Debug, Default)]
 struct Book {
+    /// 0 while nothing of it has arrived on this connection.
     generation: u64,
+    /// The generation that was changed into this one; 0 when it came as a whole.
+    base: u64,
     total: u32,
-    peers: BTreeSet<EndpointName>,
+    peers: BTreeMap<EndpointName, Option<DatagramAddress>>,
 }
 
+impl Book {
+    fn is_complete(&self) -> bool {
+        self.generation > 0 && self.total as usize == self.peers.len()
+    }
+}
+
+/// A grant as it was given, but for its rate.
 #[derive(Debug)]
 struct Permission {
     generation: u64,
-    until: Mono,
-    pings_per_second: u32,
+    pings: MeshGrant,
 }
 
 impl Mesh {
-    /// Takes a part of the address book; a newer generation replaces what is there.
-    pub(super) fn book(&mut self, generation: u64, total: u32, peers: Vec<Peer>) {
-        if generation < self.book.generation {
-            return;
+    /// Takes a part of the address book: of a whole one (`base` 0), which replaces what is there, or of a change of `base`. A
+    /// change of another book than the one that is here is ignored; the coordinator sends a whole one on each new connection.
+    /// Answers the book when it is complete.
+    pub(super) fn book(
+        &mut self,
+        generation: u64,
+        base: u64,
+        total: u32,
+        peers: Vec<Peer>,
+        removed: &[EndpointName],
+    ) -> Option<Arc<[Peer]>> {
+        let book = &mut self.book;
+        if generation > book.generation && base == 0 {
+            *book = Book { generation, base, total, peers: BTreeMap::new() };
+        } else if generation > book.generation && base == book.generation && book.is_complete() {
+            *book = Book { generation, base, total, peers: std::mem::take(&mut book.peers) };
+        } else if generation != book.generation || base != book.base {
+            return None;
         }
-        if generation > self.book.generation {
-            self.book = Book { generation, total, peers: BTreeSet::new() };
+        for name in removed {
+            book.peers.remove(name);
         }
-        self.book.peers.extend(peers.into_iter().map(|peer| peer.name));
+        book.peers.extend(peers.into_iter().map(|peer| (peer.name, peer.address)));
+        let peer = |(name, address): (&EndpointName, &Option<DatagramAddress>)| Peer {
+            name: name.clone(),
+            address: *address,
+        };
+        book.is_complete().then(|| book.peers.iter().map(peer).collect())
+    }
+
+    /// Another connection begins: its first book is a whole one.
+    pub(super) fn connected(&mut self) {
+        self.book.generation = 0;
     }
 
     /// Takes a grant; a rate above the built-in limit is obeyed at the limit.
-    pub(super) fn grant(&mut self, generation: u64, until: Mono, pings_per_second: u32) {
-        let pings_per_second = pings_per_second.min(MESH_PINGS_PER_SECOND_MAX);
-        self.permission = Some(Permission { generation, until, pings_per_second });
+    pub(super) fn grant(&mut self, generation: u64, pings: MeshGrant) {
+        let pings_per_second = pings.pings_per_second.min(MESH_PINGS_PER_SECOND_MAX);
+        self.permission = Some(Permission { generation, pings: MeshGrant { pings_per_second, ..pings } });
+    }
+
+    /// What UD pings may be sent now.
+    pub(super) fn for_pings(&self, now: Mono) -> Option<MeshGrant> {
+        let pings = self.permission.as_ref()?.pings;
+        (pings.until > now && pings.pings_per_batch > 0).then_some(pings)
     }
 
     /// A newer coordinator begins anew, but not with a full allowance: one that restarts in a loop must not exceed the rate.
@@ -65,18 +106,17 @@ impl Mesh {
         let ProbeSpec::Latency(spec) = plan.spec else {
             return Err("a mesh grant is for latency only".to_owned());
         };
-        let permission = self.permission.as_ref().filter(|p| p.until > now);
+        let permission = self.permission.as_ref().filter(|p| p.pings.until > now);
         let permission = permission.ok_or("no valid mesh grant")?;
-        if self.book.generation != permission.generation || self.book.total as usize != self.book.peers.len()
-        {
+        if self.book.generation != permission.generation || !self.book.is_complete() {
             return Err("the address book of the mesh grant has not arrived".to_owned());
         }
-        if !self.book.peers.contains(&plan.peer) {
+        if !self.book.peers.contains_key(&plan.peer) {
             return Err(format!("{} is not in the address book of the mesh grant", plan.peer));
         }
         let full = u64::from(LATENCY_SAMPLES_MAX) * SECOND;
         let (since, had) = self.allowance.get(&plan.local).copied().unwrap_or((now, full));
-        let gained = now.0.saturating_sub(since.0).saturating_mul(permission.pings_per_second.into());
+        let gained = now.0.saturating_sub(since.0).saturating_mul(permission.pings.pings_per_second.into());
         let has = had.saturating_add(gained).min(full);
         let cost = (u64::from(spec.samples) + u64::from(spec.warmup)) * SECOND;
         let left = has.checked_sub(cost).ok_or("the mesh grant's rate is used up")?;
@@ -106,9 +146,62 @@ mod tests {
 
     fn granted(pings_per_second: u32) -> Mesh {
         let mut mesh = Mesh::default();
-        mesh.book(1, 1, vec![Peer { name: "b/d/1".parse().unwrap(), address: None }]);
-        mesh.grant(1, Mono(100 * SECOND), pings_per_second);
+        mesh.book(1, 0, 1, vec![peer("b/d/1", None)], &[]);
+        mesh.grant(1, until(100, pings_per_second));
         mesh
+    }
+
+    fn until(seconds: u64, pings_per_second: u32) -> MeshGrant {
+        MeshGrant { until: Mono(seconds * SECOND), pings_per_second, pings_per_batch: 9, labels: 16 }
+    }
+
+    fn peer(name: &str, queue_pair: Option<u32>) -> Peer {
+        let address = queue_pair.map(|queue_pair| DatagramAddress {
+            gid: "::ffff:10.0.0.1".parse().unwrap(),
+            lid: 0,
+            queue_pair,
+            queue_key: 1,
+            mtu_bytes: 4_096,
+        });
+        Peer { name: name.parse().unwrap(), address }
+    }
+
+    #[test]
+    fn a_book_comes_in_parts_and_is_told_when_it_is_whole() {
+        let mut mesh = Mesh::default();
+        let (a, b, c) = (peer("a/d/1", Some(1)), peer("b/d/1", None), peer("c/d/1", Some(3)));
+        assert_eq!(mesh.book(4, 0, 3, vec![a.clone(), b.clone()], &[]), None);
+        assert_eq!(mesh.book(4, 0, 3, vec![c.clone()], &[]).as_deref(), Some(&[a, b, c][..]));
+    }
+
+    #[test]
+    fn a_change_gives_new_addresses_and_takes_away_who_has_gone() {
+        let mut mesh = Mesh::default();
+        let (a, b) = (peer("a/d/1", Some(1)), peer("b/d/1", Some(2)));
+        mesh.book(4, 0, 2, vec![a.clone(), b.clone()], &[]);
+        let (restarted, new) = (peer("a/d/1", Some(7)), peer("c/d/1", Some(3)));
+        let changed = mesh.book(6, 4, 2, vec![restarted.clone()], std::slice::from_ref(&b.name));
+        assert_eq!(changed, None, "the second part is not here yet");
+        let changed = mesh.book(6, 4, 2, vec![new.clone()], &[]);
+        assert_eq!(changed.as_deref(), Some(&[restarted, new][..]));
+        assert_eq!(mesh.book(4, 0, 2, vec![a], &[]), None, "an older book is over");
+    }
+
+    #[test]
+    fn a_change_of_a_book_that_is_not_here_waits_for_a_whole_one() {
+        let mut mesh = Mesh::default();
+        let (a, b) = (peer("a/d/1", Some(1)), peer("b/d/1", Some(2)));
+        assert_eq!(mesh.book(6, 4, 1, vec![a.clone()], &[]), None, "there is no book at all");
+        mesh.book(4, 0, 1, vec![a.clone()], &[]);
+        assert_eq!(mesh.book(8, 6, 2, vec![b.clone()], &[]), None, "6 was missed");
+        assert_eq!(mesh.book(9, 8, 2, vec![b.clone()], &[]), None, "and so was 8");
+        assert!(mesh.book(9, 0, 2, vec![a.clone(), b.clone()], &[]).is_some());
+        // On a new connection the same generation comes as a whole, whatever is left of the one before.
+        mesh.book(10, 9, 1, vec![], &[]);
+        mesh.connected();
+        assert_eq!(mesh.book(11, 10, 1, vec![], std::slice::from_ref(&b.name)), None);
+        let whole = mesh.book(10, 0, 1, vec![a.clone()], &[]);
+        assert_eq!(whole.as_deref(), Some(&[a][..]), "who was in the older one is not in it");
     }
 
     #[test]
@@ -120,7 +213,7 @@ mod tests {
         let mut elsewhere = plan(10);
         elsewhere.peer = "c/d/1".parse().unwrap();
         assert!(mesh.spend(&elsewhere, Mono(0)).is_err(), "the peer is not in the book");
-        mesh.grant(2, Mono(200 * SECOND), 10);
+        mesh.grant(2, until(200, 10));
         assert!(mesh.spend(&plan(10), Mono(0)).is_err(), "the book of the new grant is missing");
     }
 

@@ -3,25 +3,31 @@
 //! The coordinator decides; the agent obeys only the newest epoch and refuses what its own limits, its pause flags or a
 //! busy port forbid. Without a coordinator every grant and lease runs out by itself.
 
+mod admit;
+mod gate;
 mod grant;
 mod journal;
 mod memory;
+mod mesh;
 mod report;
 mod sessions;
 mod watch;
 
 pub use watch::Watch;
 
+use gate::Gates;
 use grant::Mesh;
 use journal::Journal;
 use memory::Memory;
+use mesh::Pinging;
 use rdmascope_link::{
     Fact, FindingBrief, Hello, NodeEvent, PROTOCOL_MAX, PROTOCOL_MIN, PauseFlags, ToAgent, ToCoordinator,
 };
-use rdmascope_model::{Cause, EndpointInfo, EndpointName, Exclusion, LeaseId, Mono, Now, ProbePlan};
+use rdmascope_model::{EndpointInfo, EndpointName, LeaseId, Mono, Now, ProbePlan};
 use rdmascope_probe::TransportEvent;
+use rdmascope_probe::mesh::{MeshCommand, MeshEvent};
 use sessions::Sessions;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// A coordinator that takes longer to answer a hello does not serve this connection.
@@ -62,12 +68,16 @@ pub enum Event {
     Facts(Vec<Fact>),
     /// This happened on the node; the numbers are given here.
     Happened(Vec<NodeEvent>),
-    /// The endpoints whose port is known to be idle; all others count as busy.
-    Idle(BTreeSet<EndpointName>),
+    /// Whether the ports are idle, or why not; all others count as busy.
+    Idle(BTreeMap<EndpointName, Result<(), String>>),
+    /// The answer to [`Action::Look`]: nobody holds the device, or who does, or why that cannot be told.
+    Looked(LeaseId, Result<(), String>),
     /// The local pause file appeared or went.
     LocalPause(PauseFlags),
     /// A probe's transport told something.
     Transport(LeaseId, TransportEvent),
+    /// The mesh of pings told something.
+    Mesh(MeshEvent),
     /// The time of [`Agent::next_wakeup`] has come.
     Tick,
 }
@@ -83,10 +93,14 @@ pub enum Action {
     Prepare(Box<ProbePlan>, Box<EndpointInfo>),
     /// Tell the transport to connect to the peer's offer.
     Connect(LeaseId, Vec<u8>),
+    /// Look now whether a job or a pod holds the endpoint's device, and answer with [`Event::Looked`] within two seconds, come what may.
+    Look(LeaseId, EndpointName),
     /// Tell the transport to start.
     Start(LeaseId),
     /// Tell the transport to end it and free everything.
     Close(LeaseId),
+    /// Tell this to the mesh of pings.
+    Mesh(MeshCommand),
 }
 
 /// The connection as the agent sees it.
@@ -121,10 +135,11 @@ pub struct Agent {
     words_unsent: bool,
     facts: Vec<Fact>,
     journal: Journal,
-    idle: BTreeSet<EndpointName>,
+    gates: Gates,
     local_pause: PauseFlags,
     operator_pause: PauseFlags,
     mesh: Mesh,
+    pinging: Pinging,
     sessions: Sessions,
     memory: Memory,
     outbox: VecDeque<Action>,
@@ -145,10 +160,11 @@ impl Agent {
             words_unsent: false,
             facts: Vec::new(),
             journal: Journal::default(),
-            idle: BTreeSet::new(),
+            gates: Gates::default(),
             local_pause: PauseFlags::default(),
             operator_pause: PauseFlags::default(),
             mesh: Mesh::default(),
+            pinging: Pinging::default(),
             sessions: Sessions::default(),
             memory: Memory::default(),
             outbox: VecDeque::new(),
@@ -168,7 +184,7 @@ impl Agent {
             Uplink::Greeting { until } => Some(until),
             Uplink::Down => None,
         };
-        [heartbeat, self.sessions.next_deadline()].into_iter().flatten().min()
+        [heartbeat, self.sessions.next_deadline(), self.pinging.next_deadline()].into_iter().flatten().min()
     }
 
     /// The coordinator accepted this agent and answers.
@@ -200,6 +216,7 @@ impl Agent {
         match event {
             Event::Connected => self.greet(now),
             Event::Disconnected => self.uplink = Uplink::Down,
+            Event::Mesh(event) => self.mesh_event(event, now),
             Event::Frame(frame) => self.frame(frame, now),
             Event::Inventory { endpoints, findings } => self.inventory(endpoints, findings, now),
             Event::Facts(facts) => self.facts(facts),
@@ -207,7 +224,10 @@ impl Agent {
                 self.journal.add(events);
                 self.send_events();
             }
-            Event::Idle(idle) => self.idle = idle,
+            Event::Idle(ports) => self.gates.told(ports),
+            Event::Looked(lease, free) => {
+                self.sessions.looked(lease, free, |name| self.gates.idle(name), now, &mut self.outbox);
+            }
             Event::LocalPause(flags) => {
                 self.local_pause = flags;
                 self.pause_changed(now);
@@ -221,6 +241,10 @@ impl Agent {
                 self.outbox.push_back(Action::Send(ToCoordinator::Results(vec![result])));
             }
         });
+        if !self.is_connected() {
+            self.drop_pings();
+        }
+        self.mesh_due(now);
     }
 
     fn greet(&mut self, now: Now) {
@@ -253,12 +277,11 @@ impl Agent {
                     *unanswered = 0;
                 }
             }
-            ToAgent::Book { generation, total, peers, .. } => self.mesh.book(generation, total, peers),
-            ToAgent::Grant { epoch, generation, expires_in, pings_per_second, .. } => {
-                if epoch == self.epoch {
-                    self.mesh.grant(generation, now.mono.after(expires_in), pings_per_second);
-                }
+            ToAgent::Book { generation, base, total, peers, removed } => {
+                let whole = self.mesh.book(generation, base, total, peers, &removed);
+                whole.into_iter().for_each(|book| self.tell_mesh(MeshCommand::Book(book)));
             }
+            ToAgent::Grant { .. } => self.mesh_grant(&frame, now),
             ToAgent::Lease { epoch, plan, setup_within } => {
                 if epoch == self.epoch {
                     self.lease(plan, setup_within, now);
@@ -287,6 +310,7 @@ impl Agent {
         }
         // Leases do not outlive the connection that they came on: the coordinator has given them up.
         self.sessions.end_all(&mut self.outbox);
+        self.mesh.connected();
         let restarted = epoch > self.epoch;
         if restarted {
             self.mesh.forget_grant();
@@ -314,45 +338,6 @@ impl Agent {
         self.sessions.stop_paused(paused, now, &mut self.outbox);
     }
 
-    fn lease(&mut self, plan: ProbePlan, setup_within: Duration, now: Now) {
-        match self.admit(&plan, now) {
-            Ok(endpoint) => self.sessions.open(plan, endpoint, setup_within, now, &mut self.outbox),
-            Err(refusal) => self.sessions.refuse(&plan, refusal, now),
-        }
-    }
-
-    /// Decides whether a lease may run here and now, and on which endpoint.
-    fn admit(&mut self, plan: &ProbePlan, now: Now) -> Result<EndpointInfo, Refusal> {
-        use rdmascope_model::{Load, Urgency};
-        let bandwidth = plan.spec.load() == Load::Streams;
-        let paused = self.paused();
-        if paused.all || (bandwidth && paused.bandwidth) {
-            return Err(Refusal::Excluded(Exclusion::Policy));
-        }
-        rdmascope_probe::admit(plan).map_err(|e| Refusal::Failed(Cause::LeaseRejected, e.to_string()))?;
-        let endpoint = self.endpoints.get(&plan.local).cloned();
-        let endpoint = endpoint.ok_or_else(|| {
-            Refusal::Failed(Cause::DeviceGone, format!("{} is not on this node", plan.local))
-        })?;
-        if let Some(cause) = endpoint.unusable {
-            return Err(Refusal::Failed(cause, endpoint.unusable_detail));
-        }
-        if self.sessions.on_endpoint(&plan.local) >= rdmascope_probe::limits::LEASES_PER_ENDPOINT_MAX {
-            let why = format!("{} already holds as many leases as it may", plan.local);
-            return Err(Refusal::Failed(Cause::LeaseRejected, why));
-        }
-        match plan.urgency {
-            Urgency::Background => {
-                self.mesh.spend(plan, now.mono).map_err(|why| Refusal::Failed(Cause::LeaseRejected, why))?;
-            }
-            Urgency::Operator if bandwidth && !self.idle.contains(&plan.local) => {
-                return Err(Refusal::Excluded(Exclusion::Busy));
-            }
-            Urgency::Operator | Urgency::Drained => {}
-        }
-        Ok(endpoint)
-    }
-
     fn tick(&mut self, now: Now) {
         self.sessions.expire(now, &mut self.outbox);
         match self.uplink {
@@ -376,13 +361,6 @@ impl Agent {
         self.uplink = Uplink::Down;
         self.outbox.push_back(Action::Disconnect(why));
     }
-}
-
-/// Why a lease was not taken.
-#[derive(Debug)]
-enum Refusal {
-    Failed(Cause, String),
-    Excluded(Exclusion),
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ impl Agent {
         let moved = first || endpoints != self.endpoints || !same_findings(&findings, &self.findings);
         let reworded = findings != self.findings || self.words_unsent;
         self.endpoints = endpoints;
+        self.mesh_endpoints();
         self.findings = findings;
         if !moved && !reworded {
             return;
@@ -44,7 +45,7 @@ impl Agent {
             return;
         }
         self.inventory_sent = now.mono;
-        let endpoints = self.endpoints.values().cloned().collect();
+        let endpoints = self.endpoints.values().map(|info| self.pinging.with_address(info)).collect();
         let findings = self.findings.clone();
         self.send(ToCoordinator::inventory(endpoints, findings));
     }

@@ -1,9 +1,10 @@
 //! The leases that this agent holds: each drives one session, with two deadlines of its own.
 
-use super::{Action, Refusal};
+use super::Action;
 use rdmascope_link::{PauseFlags, ProbeResult, RelayPayload, ToCoordinator};
 use rdmascope_model::{
-    Cause, EndpointInfo, EndpointName, Exclusion, Failure, LeaseId, Load, Mono, Now, Outcome, ProbePlan, Step,
+    Cause, EndpointInfo, EndpointName, Exclusion, Failure, LeaseId, Load, Mono, Now, Outcome, ProbePlan,
+    Step, Urgency,
 };
 use rdmascope_probe::{Input, Output, Session, TransportEvent};
 use std::collections::{BTreeMap, VecDeque};
@@ -12,9 +13,23 @@ use std::time::Duration;
 /// A transport ends a probe by itself when the lease runs out; the session does so a little later, in case it did not.
 const BACKSTOP: Duration = Duration::from_millis(300);
 
+/// Why a lease was not taken.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    Failed(Cause, String),
+    /// With what is in the way, where there is more to say than the reason itself does.
+    Excluded(Exclusion, String),
+    /// The port is not idle: whose traffic that may be is looked for before it is told.
+    Busy(String),
+}
+
 #[derive(Debug)]
 struct Held {
     session: Session,
+    /// It must not start before somebody has looked who holds the device.
+    gated: bool,
+    /// What waits for that look, while one is under way.
+    waiting: Option<Vec<Output>>,
     setup_until: Mono,
     until: Mono,
 }
@@ -23,6 +38,8 @@ struct Held {
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     held: BTreeMap<LeaseId, Held>,
+    /// Leases that are refused as soon as it is known who is in the way, with what is known already.
+    refused: BTreeMap<LeaseId, (ProbePlan, String)>,
     results: VecDeque<ProbeResult>,
 }
 
@@ -60,6 +77,8 @@ impl Sessions {
         let held = Held {
             setup_until: now.mono.after(setup_within.min(plan.expires_in)),
             until: now.mono.after(plan.expires_in + BACKSTOP),
+            gated: plan.urgency == Urgency::Operator && plan.spec.load() == Load::Streams,
+            waiting: None,
             session: Session::new(plan.clone()),
         };
         self.held.insert(plan.lease, held);
@@ -67,14 +86,55 @@ impl Sessions {
     }
 
     /// Answers a lease that is not taken.
-    pub(super) fn refuse(&mut self, plan: &ProbePlan, refusal: Refusal, now: Now) {
-        let outcome = match refusal {
-            Refusal::Excluded(why) => Outcome::Excluded(why),
+    pub(super) fn refuse(
+        &mut self,
+        plan: &ProbePlan,
+        refusal: Refusal,
+        now: Now,
+        outbox: &mut VecDeque<Action>,
+    ) {
+        let told = match refusal {
+            Refusal::Excluded(why, evidence) => excluded(plan, why, evidence, now),
             Refusal::Failed(cause, evidence) => {
-                Outcome::Failed(Failure { cause, step: Step::Admit, side: plan.role.side(), evidence })
+                let side = plan.role.side();
+                result(plan, Outcome::Failed(Failure { cause, step: Step::Admit, side, evidence }), now)
+            }
+            Refusal::Busy(why) => {
+                self.refused.insert(plan.lease, (plan.clone(), why));
+                outbox.push_back(Action::Look(plan.lease, plan.local.clone()));
+                return;
             }
         };
-        self.results.push_back(result(plan, outcome, now));
+        self.results.push_back(told);
+    }
+
+    /// Somebody has looked who holds the device of a lease: what waited for that goes on, or the lease ends before its first byte.
+    /// `idle` says whether its port still is.
+    pub(super) fn looked(
+        &mut self,
+        lease: LeaseId,
+        free: Result<(), String>,
+        idle: impl Fn(&EndpointName) -> Result<(), String>,
+        now: Now,
+        outbox: &mut VecDeque<Action>,
+    ) {
+        if let Some((plan, traffic)) = self.refused.remove(&lease) {
+            let evidence =
+                free.err().map_or_else(|| traffic.clone(), |holder| format!("{holder}; {traffic}"));
+            self.results.push_back(excluded(&plan, Exclusion::Busy, evidence, now));
+            return;
+        }
+        let Some(held) = self.held.get_mut(&lease) else { return };
+        let Some(waiting) = held.waiting.take() else { return };
+        match free.and_then(|()| idle(&held.session.plan().local)) {
+            Ok(()) => waiting.into_iter().for_each(|output| self.put(lease, output, now, outbox)),
+            Err(why) => {
+                if !held.session.reported() {
+                    self.results.push_back(excluded(held.session.plan(), Exclusion::Busy, why, now));
+                }
+                self.end(lease, outbox);
+            }
+        }
     }
 
     /// The transport told something about a lease.
@@ -105,6 +165,7 @@ impl Sessions {
 
     /// The coordinator ended a lease.
     pub(super) fn end(&mut self, lease: LeaseId, outbox: &mut VecDeque<Action>) {
+        self.refused.remove(&lease);
         if self.held.remove(&lease).is_some() {
             outbox.push_back(Action::Close(lease));
         }
@@ -112,6 +173,7 @@ impl Sessions {
 
     /// A newer coordinator knows nothing of these leases.
     pub(super) fn end_all(&mut self, outbox: &mut VecDeque<Action>) {
+        self.refused.clear();
         for lease in std::mem::take(&mut self.held).into_keys() {
             outbox.push_back(Action::Close(lease));
         }
@@ -182,17 +244,33 @@ impl Sessions {
         // What belongs to no lease comes from one that was closed: it is over.
         let Some(held) = self.held.get_mut(&lease) else { return };
         for output in held.session.handle(input) {
-            let relay = |payload| Action::Send(ToCoordinator::Relay { lease, payload });
-            match output {
-                Output::SendOffer(offer) => outbox.push_back(relay(RelayPayload::Offer(offer))),
-                Output::SendReady => outbox.push_back(relay(RelayPayload::Ready)),
-                Output::Connect(offer) => outbox.push_back(Action::Connect(lease, offer)),
-                Output::Start => outbox.push_back(Action::Start(lease)),
-                Output::Report(outcome) => {
-                    let effects = held.session.take_effects();
-                    self.results
-                        .push_back(ProbeResult { effects, ..result(held.session.plan(), outcome, now) });
-                }
+            let Some(held) = self.held.get_mut(&lease) else { return };
+            if output == Output::Start && std::mem::take(&mut held.gated) {
+                outbox.push_back(Action::Look(lease, held.session.plan().local.clone()));
+                held.waiting = Some(vec![output]);
+            } else if let Some(waiting) =
+                held.waiting.as_mut().filter(|_| !matches!(output, Output::Report(_)))
+            {
+                // The peer must not hear that this side is ready before it is.
+                waiting.push(output);
+            } else {
+                self.put(lease, output, now, outbox);
+            }
+        }
+    }
+
+    fn put(&mut self, lease: LeaseId, output: Output, now: Now, outbox: &mut VecDeque<Action>) {
+        let relay = |payload| Action::Send(ToCoordinator::Relay { lease, payload });
+        match output {
+            Output::SendOffer(offer) => outbox.push_back(relay(RelayPayload::Offer(offer))),
+            Output::SendReady => outbox.push_back(relay(RelayPayload::Ready)),
+            Output::Connect(offer) => outbox.push_back(Action::Connect(lease, offer)),
+            Output::Start => outbox.push_back(Action::Start(lease)),
+            Output::Report(outcome) => {
+                let Some(held) = self.held.get_mut(&lease) else { return };
+                held.waiting = None;
+                let effects = held.session.take_effects();
+                self.results.push_back(ProbeResult { effects, ..result(held.session.plan(), outcome, now) });
             }
         }
     }
@@ -205,6 +283,10 @@ impl Held {
     }
 }
 
+fn excluded(plan: &ProbePlan, why: Exclusion, evidence: String, now: Now) -> ProbeResult {
+    ProbeResult { evidence, ..result(plan, Outcome::Excluded(why), now) }
+}
+
 fn result(plan: &ProbePlan, outcome: Outcome, now: Now) -> ProbeResult {
     ProbeResult {
         lease: Some(plan.lease),
@@ -215,5 +297,6 @@ fn result(plan: &ProbePlan, outcome: Outcome, now: Now) -> ProbeResult {
         measured_at: now.wall,
         outcome,
         effects: None,
+        evidence: String::new(),
     }
 }

@@ -1,11 +1,18 @@
 //! What an agent must and must not do, whoever its coordinator is.
 
+mod mesh;
+
 use super::*;
 use rdmascope_link::{EventKind, ProbeResult, RelayPayload};
 use rdmascope_model::{
-    CounterDelta, Fabric, Failure, LatencySpec, LatencyStats, Manner, Metric, Outcome, ProbeSpec, Role, Step,
-    Urgency, Wall,
+    Cause, CounterDelta, Exclusion, Fabric, Failure, LatencySpec, LatencyStats, Manner, Metric, Outcome,
+    ProbeSpec, Role, Step, Urgency, Wall,
 };
+
+mod safety;
+
+/// Rate of the endpoint's port.
+const RATE: u64 = 100_000_000_000;
 
 fn at(ms: u64) -> Now {
     Now { mono: Mono(ms * 1_000_000), wall: Wall(1_000_000 + ms) }
@@ -15,6 +22,7 @@ fn endpoint(unusable: Option<Cause>) -> EndpointInfo {
     EndpointInfo {
         unusable,
         unusable_detail: "state DOWN".to_owned(),
+        rate_bps: Some(RATE),
         ..EndpointInfo::bare("a/d/1".parse().unwrap(), Fabric::Simulated)
     }
 }
@@ -155,20 +163,6 @@ fn what_the_agent_forbids_is_refused_with_its_reason() {
 }
 
 #[test]
-fn bandwidth_needs_an_idle_port_unless_the_node_is_drained() {
-    let mut agent = ready();
-    agent.handle(lease(7, bandwidth_plan(Urgency::Operator)), at(1));
-    assert_eq!(outcomes(&drain(&mut agent)), [&Outcome::Excluded(Exclusion::Busy)], "unknown counts as busy");
-    agent.handle(lease(7, bandwidth_plan(Urgency::Drained)), at(1));
-    assert!(matches!(drain(&mut agent)[..], [Action::Prepare(..)]));
-    agent.handle(Event::Frame(ToAgent::LeaseEnd { lease: LeaseId(2) }), at(2));
-    drain(&mut agent);
-    agent.handle(Event::Idle(BTreeSet::from([endpoint(None).name])), at(3));
-    agent.handle(lease(7, bandwidth_plan(Urgency::Operator)), at(3));
-    assert!(matches!(drain(&mut agent)[..], [Action::Prepare(..)]));
-}
-
-#[test]
 fn a_local_pause_stops_what_runs_and_refuses_what_comes_with_or_without_a_coordinator() {
     let mut agent = ready();
     agent.handle(lease(7, latency_plan(1, Role::Source)), at(1));
@@ -243,6 +237,7 @@ fn a_restarted_coordinator_gets_the_last_results_with_their_time() {
         measured_at: at(50).wall,
         outcome,
         effects: None,
+        evidence: String::new(),
     };
     assert!(actions.contains(&Action::Send(ToCoordinator::Results(vec![again]))));
 

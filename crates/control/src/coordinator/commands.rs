@@ -55,33 +55,7 @@ impl Coordinator {
         Ok(id)
     }
 
-    /// Begins one pair's probe.
-    ///
-    /// # Errors
-    /// An endpoint is unknown, both are the same, everything is paused, or too many probes wait.
-    pub fn start_probe(
-        &mut self,
-        source: &str,
-        target: &str,
-        metrics: &[Metric],
-        drained: bool,
-        now: Now,
-    ) -> Result<u64, CommandError> {
-        let (source, target) = (self.find_endpoint(source)?, self.find_endpoint(target)?);
-        if source == target {
-            return Err(CommandError::Conflict("source and target are the same endpoint".to_owned()));
-        }
-        self.not_paused()?;
-        let urgency = if drained { Urgency::Drained } else { Urgency::Operator };
-        let id = self.work.start_probe(source, target, metrics, urgency, now);
-        let id =
-            id.ok_or_else(|| CommandError::Conflict("too many probes are waiting; try again".to_owned()))?;
-        self.changed = true;
-        self.run(now);
-        Ok(id)
-    }
-
-    fn not_paused(&self) -> Result<(), CommandError> {
+    pub(super) fn not_paused(&self) -> Result<(), CommandError> {
         if self.paused.all {
             let text = "probing is paused; `rdmascope resume` ends the pause";
             return Err(CommandError::Conflict(text.to_owned()));

@@ -3,15 +3,15 @@
 //! RC latency spins on a processor, so a machine (a boot id) measures one such pair at a time and nothing beside it.
 //! Nobody waits for a round to end: a pair that hangs costs its own two endpoints one lease, and nobody else anything.
 
-use super::lease::{CellNews, Lease, counters};
+use super::lease::{CellNews, Lease};
+use super::mesh::Terms;
 use super::settings::{self, LOOK_AHEAD, MACHINE_BANDWIDTH_MAX, REPORT_WITHIN, SETUP_WITHIN};
-use super::work::{Ending, Job};
-use super::{Action, ConnectionId, Coordinator, Probed};
-use rdmascope_link::{ProbeResult, ToAgent};
+use super::work::{Job, Origin};
+use super::{Action, ConnectionId, Coordinator};
+use rdmascope_link::{PINGS_SINCE, ToAgent};
 use rdmascope_localise::EndpointIndex;
 use rdmascope_model::{
-    Cause, Exclusion, Failure, LeaseId, Load, Mono, Now, Outcome, ProbePlan, ProbeSpec, Role, Side, Step,
-    Urgency,
+    Cause, Exclusion, Failure, LeaseId, Load, Mono, Now, ProbePlan, ProbeSpec, Role, Side, Step, Urgency,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -51,6 +51,17 @@ impl Machines {
     }
 }
 
+/// What may run on the machines of a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Company {
+    /// What its load leaves room for.
+    Alone,
+    /// Only the other jobs of its stage.
+    Stage,
+    /// What runs there is its own run's: it was started to be beside it.
+    Beside,
+}
+
 /// What becomes of a job now.
 enum Decision {
     Start([ConnectionId; 2]),
@@ -68,11 +79,19 @@ impl Coordinator {
         }
         self.expire(now);
         self.compare(now);
-        let rate = if self.paused.all { 0 } else { self.settings.pings_per_second };
+        let pace = self.pace();
+        let terms = Terms {
+            epoch: self.epoch,
+            pings_per_second: if self.paused.all { 0 } else { pace.pings_per_second },
+            pings_per_batch: pace.pings_per_batch(self.members.pinged()),
+            labels: pace.labels,
+        };
         let settled = self.mesh.settled(&self.members);
-        self.mesh.run(&self.members, &self.matrix, rate, self.epoch, now.mono, &mut self.outbox);
+        self.mesh.run(&self.members, terms, now.mono, &mut self.outbox);
         self.changed |= self.mesh.settled(&self.members) != settled;
         self.judge(now);
+        self.changed |= self.caps.rested(now.mono) | self.expire_forced(now);
+        self.tell_away(now);
         self.begin_background(now);
         let rested = self.background_wakeup.is_some_and(|at| at <= now.mono);
         // Looking through the queues is the costly part; most events (relays, first results) change nothing for them.
@@ -80,6 +99,7 @@ impl Coordinator {
             self.dispatch(now);
             self.background_wakeup = self.next_background(now.mono);
         }
+        self.end_forced(now);
     }
 
     /// Continuous sweeps are on, and there is something to sweep.
@@ -99,9 +119,12 @@ impl Coordinator {
     }
 
     fn begin_background(&mut self, now: Now) {
-        if self.background_wanted() && self.work.background_is_due(now.mono) {
+        let pairs = self.background_wanted() && self.members.needs_connections();
+        if pairs && self.work.background_is_due(now.mono) {
             let ready = self.members.ready();
-            self.work.start_background(ready, self.settings.background(ready.len()), now);
+            let spec = self.pace().background(ready.len());
+            let wanted = |a, b| !self.members.pings_cover(a, b);
+            self.work.start_background(ready, spec, wanted, now);
             self.changed = true;
         }
     }
@@ -111,6 +134,7 @@ impl Coordinator {
         if self.paused.all {
             return;
         }
+        self.dispatch_runs(now);
         let background = self.background_wanted();
         for queue in self.work.queues(background) {
             let mut at = 0;
@@ -118,42 +142,82 @@ impl Coordinator {
                 if at >= LOOK_AHEAD {
                     break;
                 }
-                let decision = self.decide(&job, now.mono);
+                let decision = self.decide(&job, Company::Alone, now.mono);
                 if matches!(decision, Decision::Wait) {
                     at += 1;
                     continue;
                 }
                 self.work.pending(queue).and_then(|pending| pending.remove(at));
                 self.work.taken(job.origin);
-                match decision {
-                    Decision::Start(connections) => self.start(job, connections, now),
-                    Decision::Known(news) => self.settle_known(&job, &news, now),
-                    Decision::Wait => {}
-                }
+                self.carry_out(job, decision, now);
                 // A sweep that went on to its next metric has a new queue.
                 at = at.min(self.work.pending(queue).map_or(0, |pending| pending.len()));
             }
         }
     }
 
-    fn decide(&self, job: &Job, now: Mono) -> Decision {
+    /// Starts the next stage of every run whose endpoints and machines are free.
+    fn dispatch_runs(&mut self, now: Now) {
+        for id in self.work.runs.waiting() {
+            // A stage whose results are all known need not run, and the next one may.
+            while let Some(stage) = self.work.runs.next_stage(id) {
+                let company = if stage.is_together() { Company::Stage } else { Company::Alone };
+                let jobs = stage.jobs.clone();
+                let decisions: Vec<_> = jobs.iter().map(|job| self.decide(job, company, now.mono)).collect();
+                if decisions.iter().any(|decision| matches!(decision, Decision::Wait)) {
+                    break;
+                }
+                self.work.runs.take_stage(id);
+                for (job, decision) in jobs.into_iter().zip(decisions) {
+                    self.carry_out(job, decision, now);
+                }
+            }
+        }
+    }
+
+    /// Starts what is to be measured beside a job that runs now.
+    pub(super) fn start_beside(&mut self, origin: Origin, now: Now) {
+        for job in self.work.runs.take_beside(origin) {
+            match self.decide(&job, Company::Beside, now.mono) {
+                Decision::Wait => self.settle_known(&job, &CellNews::Nothing, now),
+                decision => self.carry_out(job, decision, now),
+            }
+        }
+    }
+
+    fn carry_out(&mut self, job: Job, decision: Decision, now: Now) {
+        match decision {
+            Decision::Start(connections) => self.start(job, connections, now),
+            Decision::Known(news) => self.settle_known(&job, &news, now),
+            Decision::Wait => {}
+        }
+    }
+
+    fn decide(&self, job: &Job, company: Company, now: Mono) -> Decision {
         let (Some(source), Some(target)) =
             (self.members.endpoint(job.source), self.members.endpoint(job.target))
         else {
             return Decision::Known(Box::new(CellNews::Nothing));
         };
+        if self.is_out_of_date(job) {
+            return Decision::Known(Box::new(CellNews::Excluded(Exclusion::Policy)));
+        }
         // First what is cheap to tell and true of most waiting jobs: hundreds are looked at for each that starts.
-        if source.lease.is_some() || target.lease.is_some() {
+        let busy = !source.leases.is_empty() || !target.leases.is_empty();
+        if busy && company != Company::Beside {
             return Decision::Wait;
         }
         let background = job.urgency == Urgency::Background;
+        if background && self.members.pings_cover(job.source, job.target) {
+            return Decision::Known(Box::new(CellNews::Nothing)); // Since the sweep began.
+        }
         if background && (source.rests_until > now || target.rests_until > now) {
             return Decision::Wait;
         }
         if source.info.fabric != target.info.fabric || source.info.name.node == target.info.name.node {
             return Decision::Known(Box::new(CellNews::Excluded(Exclusion::Policy)));
         }
-        if let Some(failure) = self.known_failure(job) {
+        if let Some(failure) = self.known_failure(job.source, job.target) {
             return Decision::Known(Box::new(CellNews::Failed(failure)));
         }
         let load = job.spec.load();
@@ -166,16 +230,21 @@ impl Coordinator {
         }
         let connections = [source, target].map(|e| self.members.connection(&e.info.name.node));
         let [Some(from), Some(to)] = connections else { return Decision::Wait };
-        let room = [source, target].iter().all(|e| {
-            let machine = self.members.agent(&e.info.name.node).map(|m| m.machine.as_str());
-            machine.is_some_and(|machine| self.machines.has_room(machine, load))
-        });
-        if room { Decision::Start([from, to]) } else { Decision::Wait }
+        if let Some(failure) = self.too_old(job) {
+            return Decision::Known(Box::new(CellNews::Failed(failure)));
+        }
+        let needs = if company == Company::Stage { Load::Spins } else { load };
+        let room = company == Company::Beside
+            || [source, target].iter().all(|e| {
+                let machine = self.members.agent(&e.info.name.node).map(|m| m.machine.as_str());
+                machine.is_some_and(|machine| self.machines.has_room(machine, needs))
+            });
+        if room && !self.is_capped(job, now) { Decision::Start([from, to]) } else { Decision::Wait }
     }
 
     /// What is known to be broken before any packet is sent, seen from the source.
-    fn known_failure(&self, job: &Job) -> Option<Failure> {
-        let ends = [(job.source, Side::Source), (job.target, Side::Target)];
+    pub(super) fn known_failure(&self, source: EndpointIndex, target: EndpointIndex) -> Option<Failure> {
+        let ends = [(source, Side::Source), (target, Side::Target)];
         for (index, side) in ends {
             let endpoint = self.members.endpoint(index)?;
             let name = &endpoint.info.name;
@@ -195,12 +264,30 @@ impl Coordinator {
         None
     }
 
+    /// An agent that does not know the manner would measure another one and not say so.
+    fn too_old(&self, job: &Job) -> Option<Failure> {
+        if job.is_ordinary() {
+            return None;
+        }
+        [(job.source, Side::Source), (job.target, Side::Target)].into_iter().find_map(|(index, side)| {
+            let node = &self.matrix.name(index).node;
+            let agent = self.members.agent(node).filter(|agent| agent.protocol < PINGS_SINCE)?;
+            let evidence = format!(
+                "the agent of {node} (version {}) speaks protocol {}; this needs {PINGS_SINCE}: update it",
+                agent.version, agent.protocol
+            );
+            Some(Failure { cause: Cause::NotAvailable, step: Step::Admit, side, evidence })
+        })
+    }
+
     fn start(&mut self, job: Job, connections: [ConnectionId; 2], now: Now) {
         self.leases_given += 1;
         let id = LeaseId(self.leases_given);
         let expires_in = settings::lease_time(&job.spec);
         let judge_at = now.mono.after(expires_in + REPORT_WITHIN);
         let machines = self.occupy(&job, id, now.mono);
+        let spec = self.asked(&job);
+        self.stream_begins(&job, now.mono);
         let names = [job.source, job.target].map(|index| self.matrix.name(index).clone());
         for (role, connection) in [Role::Source, Role::Target].into_iter().zip(connections) {
             let [source, target] = names.clone();
@@ -210,7 +297,7 @@ impl Coordinator {
                 role,
                 local,
                 peer,
-                spec: job.spec,
+                spec,
                 manner: job.manner,
                 urgency: job.urgency,
                 expires_in,
@@ -219,23 +306,32 @@ impl Coordinator {
             self.outbox.push_back(Action::Send(connection, frame));
         }
         let text = format!("{id} for {} given to both agents", job.spec.as_str());
-        self.work.step(job.origin, Side::Coordinator, Step::Admit, text, now.mono);
-        self.leases.insert(id, Lease::new(job, now, judge_at, connections, machines));
+        self.work.runs.step(job.origin, Side::Coordinator, Step::Admit, text, now.mono);
+        self.work.runs.begun(job.origin);
+        let mut lease = Lease::new(job, now, judge_at, connections, machines);
+        let new = |index| {
+            self.members.agent(&self.matrix.name(index).node).is_some_and(|a| a.protocol >= PINGS_SINCE)
+        };
+        lease.target_tells = matches!(job.origin, Origin::Run(..)) && new(job.target);
+        self.leases.insert(id, lease);
     }
 
     /// Marks endpoints and machines as busy with a lease. Answers the machines.
     fn occupy(&mut self, job: &Job, lease: LeaseId, now: Mono) -> Vec<String> {
-        let background = self.settings.background(self.members.ready().len());
+        let pace = self.pace();
+        let background = pace.background(self.members.ready().len());
         let rest = match (job.urgency, &job.spec) {
-            (Urgency::Background, ProbeSpec::Latency(spec)) => self.settings.rest(spec),
+            (Urgency::Background, ProbeSpec::Latency(spec)) => pace.rest(spec),
             // What an operator has just measured, better than the continuous sweep can, is left alone for one turn of it.
-            (Urgency::Operator | Urgency::Drained, ProbeSpec::Latency(_)) => self.settings.rest(&background),
+            (Urgency::Operator | Urgency::Drained | Urgency::Forced, ProbeSpec::Latency(_)) => {
+                pace.rest(&background)
+            }
             (_, ProbeSpec::Bandwidth(_) | ProbeSpec::Pings(_) | ProbeSpec::Echo(_)) => Duration::ZERO,
         };
         let mut machines = Vec::new();
         for index in [job.source, job.target] {
             let Some(endpoint) = self.members.endpoint_mut(index) else { continue };
-            endpoint.lease = Some(lease);
+            endpoint.leases.push(lease);
             endpoint.rests_until = endpoint.rests_until.max(now.after(rest));
             let node = endpoint.info.name.node.clone();
             machines.extend(self.members.agent(&node).map(|m| m.machine.clone()));
@@ -249,124 +345,15 @@ impl Coordinator {
     }
 
     /// Marks what a lease held as free.
-    fn release(&mut self, lease: &Lease) {
+    pub(super) fn release(&mut self, id: LeaseId, lease: &Lease) {
+        self.stream_ends(&lease.job);
         for index in [lease.job.source, lease.job.target] {
             if let Some(endpoint) = self.members.endpoint_mut(index) {
-                endpoint.lease = None;
+                endpoint.leases.retain(|held| *held != id);
             }
         }
         for machine in &lease.machines {
             self.machines.change(machine, lease.job.spec.load(), -1);
         }
-    }
-
-    /// Ends the leases that are decided.
-    fn judge(&mut self, now: Now) {
-        let decided: Vec<_> =
-            self.leases.iter().filter(|(_, l)| l.is_decided(now.mono)).map(|(&id, _)| id).collect();
-        for id in decided {
-            let Some(lease) = self.leases.remove(&id) else { continue };
-            self.changed = true;
-            for index in [lease.job.source, lease.job.target] {
-                // An agent that has connected again holds the lease still.
-                if let Some(connection) = self.members.connection(&self.matrix.name(index).node) {
-                    self.outbox.push_back(Action::Send(connection, ToAgent::LeaseEnd { lease: id }));
-                }
-            }
-            self.release(&lease);
-            let [forward, backward] = lease.verdict(self.known_failure(&lease.job));
-            let ending = self.settle(lease.job.source, lease.job.target, &lease.job, &forward, now);
-            self.settle(lease.job.target, lease.job.source, &lease.job, &backward, now);
-            self.work.step(
-                lease.job.origin,
-                Side::Coordinator,
-                Step::Measure,
-                summary(&lease, &forward, now),
-                now.mono,
-            );
-            self.work.ended(lease.job.origin, ending, self.settings.pause, now);
-        }
-    }
-
-    /// A job whose result is known without running it.
-    fn settle_known(&mut self, job: &Job, news: &CellNews, now: Now) {
-        let ending = self.settle(job.source, job.target, job, news, now);
-        if job.spec.load() == Load::Spins {
-            self.settle(job.target, job.source, job, &super::lease::mirrored_news(news), now);
-        }
-        let text = match news {
-            CellNews::Failed(failure) => format!("failed: {} ({})", failure.cause.text(), failure.evidence),
-            CellNews::Excluded(why) => format!("not run: {}", why.as_str()),
-            CellNews::Measured(_) | CellNews::Nothing => String::new(),
-        };
-        self.work.step(job.origin, Side::Coordinator, Step::Admit, text, now.mono);
-        self.work.ended(job.origin, ending, self.settings.pause, now);
-    }
-
-    fn settle(
-        &mut self,
-        source: EndpointIndex,
-        target: EndpointIndex,
-        job: &Job,
-        news: &CellNews,
-        now: Now,
-    ) -> Ending {
-        let Some(metric) = job.cell() else { return Ending::of(news) };
-        let (ending, probed) = match news {
-            CellNews::Measured(result) => {
-                self.write(source, target, result);
-                (Ending::Measured, self.probed(source, target, result))
-            }
-            CellNews::Failed(failure) => {
-                self.matrix.fail(metric, source, target, now.wall, failure.clone());
-                (Ending::Failed, Some(Probed::Failed(metric, failure.cause)))
-            }
-            CellNews::Excluded(why) => {
-                self.matrix.exclude(metric, source, target, now.wall, *why);
-                (Ending::Excluded, Some(Probed::Excluded(metric)))
-            }
-            CellNews::Nothing => (Ending::Excluded, None),
-        };
-        self.outbox.extend(probed.map(Action::Probed));
-        ending
-    }
-
-    fn probed(&self, source: EndpointIndex, target: EndpointIndex, result: &ProbeResult) -> Option<Probed> {
-        match &result.outcome {
-            Outcome::Latency(stats, _) => Some(Probed::Latency(stats.p50_ns)),
-            Outcome::Bandwidth(stats, _) => {
-                let rates = [source, target].map(|index| self.members.endpoint(index)?.info.rate_bps);
-                let slower = rates[0].zip(rates[1]).map(|(a, b)| a.min(b));
-                Some(Probed::Bandwidth(stats.average_bps, slower))
-            }
-            _ => None,
-        }
-    }
-}
-
-impl Ending {
-    fn of(news: &CellNews) -> Self {
-        match news {
-            CellNews::Measured(_) => Self::Measured,
-            CellNews::Failed(_) => Self::Failed,
-            CellNews::Excluded(_) | CellNews::Nothing => Self::Excluded,
-        }
-    }
-}
-
-/// A lease's end in words.
-fn summary(lease: &Lease, news: &CellNews, now: Now) -> String {
-    let took = now.mono.since(lease.began.mono).as_millis();
-    match news {
-        CellNews::Measured(result) => {
-            let retransmits = counters(&result.outcome).and_then(|delta| delta.retransmits);
-            let counted = retransmits.map_or("not counted".to_owned(), |n| n.to_string());
-            format!("done in {took} ms, retransmits at the source: {counted}")
-        }
-        CellNews::Failed(failure) => {
-            format!("failed after {took} ms: {} Next: {}", failure.cause.text(), failure.cause.next_step())
-        }
-        CellNews::Excluded(why) => format!("not run: {}", why.as_str()),
-        CellNews::Nothing => format!("nothing learned after {took} ms"),
     }
 }

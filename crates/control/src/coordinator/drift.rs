@@ -157,6 +157,29 @@ mod tests {
         assert_eq!((only.value.as_str(), only.majority.as_str(), only.same, only.of), ("none", "3", 2, 3));
     }
 
+    /// Pitfall 2: one node's right GID stands in another slot than all others'.
+    #[test]
+    fn the_node_whose_gid_stands_in_another_slot_is_named() {
+        let node = |index: &str| {
+            vec![
+                fact("mlx5_0", "card", "MT4129"),
+                fact("mlx5_0/1", "link_layer", "Ethernet"),
+                fact("mlx5_0/1", "gid_index", index),
+            ]
+        };
+        let names: Vec<String> = (0..38).map(|n| format!("node{n}")).collect();
+        let nodes: Vec<_> = names
+            .iter()
+            .map(|name| (name.as_str(), node(if name == "node12" { "5" } else { "3" })))
+            .collect();
+        let [only] = &found(&nodes)[..] else { panic!("one") };
+        assert_eq!(
+            (only.node.as_str(), only.subject.as_str(), only.key.as_str()),
+            ("node12", "mlx5_0/1", "gid_index")
+        );
+        assert_eq!((only.value.as_str(), only.majority.as_str(), only.same, only.of), ("5", "3", 37, 38));
+    }
+
     #[test]
     fn other_cards_are_another_kind_and_two_parts_have_no_majority() {
         let mut other = node("mlx5_0", "none");

@@ -3,8 +3,8 @@
 use super::lease::place;
 use super::{Action, ConnectionId, Coordinator, Refusal, RowKind, settings};
 use rdmascope_link::{Hello, ProbeResult, RelayPayload, ToAgent, ToCoordinator, negotiate};
-use rdmascope_localise::{EndpointIndex, Measured};
-use rdmascope_model::{Failure, LeaseId, Now, Outcome, Step};
+use rdmascope_localise::{EndpointIndex, Measured, PingFigures};
+use rdmascope_model::{Failure, LeaseId, Metric, Now, Outcome, Step};
 
 impl Coordinator {
     pub(super) fn frame(&mut self, connection: ConnectionId, frame: ToCoordinator, now: Now) {
@@ -44,7 +44,7 @@ impl Coordinator {
                 self.findings_changed(&node);
             }
             ToCoordinator::Relay { lease, payload } => self.relay(connection, lease, payload, now),
-            ToCoordinator::Pings { .. } => {}
+            ToCoordinator::Pings { reports, heard } => self.pings(&node, reports, heard, now),
             ToCoordinator::Facts(facts) => self.facts(&node, facts, now),
             ToCoordinator::Events(events) => self.events(connection, &node, events, now),
             ToCoordinator::Results(results) => {
@@ -71,7 +71,7 @@ impl Coordinator {
             Err(mismatch) => return self.refuse(connection, Refusal::Version, mismatch.to_string()),
         };
         let node = hello.node.clone();
-        if let Some(old) = self.members.join(hello, connection, now) {
+        if let Some(old) = self.members.join(hello, protocol, connection, now) {
             self.lose_leases(old);
             self.outbox.push_back(Action::Close(old, format!("{node} connected again")));
         }
@@ -105,15 +105,20 @@ impl Coordinator {
 
     fn relay(&mut self, from: ConnectionId, id: LeaseId, payload: RelayPayload, now: Now) {
         // What belongs to no lease comes from one that is over.
-        let Some(lease) = self.leases.get(&id) else { return };
+        let Some(lease) = self.leases.get_mut(&id) else { return };
         let Some(role) = lease.role_of(from) else { return };
         let to = lease.connections[1 - place(role)];
         let (step, text) = match &payload {
             RelayPayload::Offer(_) => (Step::Init, "queue pair made, address sent to the peer"),
             RelayPayload::Ready => (Step::Rts, "connected to the peer"),
         };
-        self.work.step(lease.job.origin, role.side(), step, text.to_owned(), now.mono);
+        let origin = lease.job.origin;
+        self.work.runs.step(origin, role.side(), step, text.to_owned(), now.mono);
+        let runs = matches!(payload, RelayPayload::Ready) && lease.ready(role);
         self.outbox.push_back(Action::Send(to, ToAgent::Relay { lease: id, payload }));
+        if runs {
+            self.start_beside(origin, now);
+        }
     }
 
     pub(super) fn result(&mut self, connection: ConnectionId, node: &str, mut result: ProbeResult, now: Now) {
@@ -131,8 +136,8 @@ impl Coordinator {
         if !(lease.began.wall..=now.wall).contains(&result.measured_at) {
             result.measured_at = now.wall;
         }
-        let text = told(&result.outcome);
-        self.work.step(lease.job.origin, role.side(), Step::Measure, text, now.mono);
+        let text = told(&result.outcome, &result.evidence);
+        self.work.runs.step(lease.job.origin, role.side(), Step::Measure, text, now.mono);
         lease.result(role, result, now.mono);
     }
 
@@ -166,12 +171,16 @@ impl Coordinator {
                     self.matrix.exclude(metric, source, target, at, *why);
                 }
             }
+            // Kept by an earlier coordinator; those of an operator's probe go to no matrix.
+            Outcome::Pings(stats) if result.metric == Some(Metric::Ping) => {
+                self.matrix.record(source, target, at, &Measured::Ping(PingFigures::from(&**stats)));
+            }
             Outcome::Pings(_) | Outcome::Echo(_) | Outcome::Served | Outcome::Aborted(..) => {}
         }
     }
 }
 /// An outcome in words, for the steps of a single probe.
-fn told(outcome: &Outcome) -> String {
+fn told(outcome: &Outcome, evidence: &str) -> String {
     match outcome {
         Outcome::Latency(stats, _) => format!("{} round trips measured", stats.count),
         Outcome::Bandwidth(stats, _) => format!("{} writes completed", stats.completions),
@@ -184,8 +193,18 @@ fn told(outcome: &Outcome) -> String {
         }
         Outcome::Echo(stats) => format!("{} echoes sent, {} answered", stats.sent, stats.answered),
         Outcome::Served => "it was there until the end".to_owned(),
-        Outcome::Aborted(_, _, why) => format!("given up: {why}"),
+        Outcome::Aborted(seen, _, why) => {
+            let seen = seen.as_ref().map(|stats| {
+                format!(
+                    "; until then {} Mb/s over {} ms",
+                    stats.average_bps / 1_000_000,
+                    stats.duration_ns / 1_000_000
+                )
+            });
+            format!("aborted(congested): {why}{}", seen.unwrap_or_default())
+        }
         Outcome::Failed(Failure { cause, evidence, .. }) => format!("failed: {} ({evidence})", cause.text()),
-        Outcome::Excluded(why) => format!("not run: {}", why.as_str()),
+        Outcome::Excluded(why) if evidence.is_empty() => format!("not run: {}", why.as_str()),
+        Outcome::Excluded(why) => format!("not run: {}: {evidence}", why.as_str()),
     }
 }

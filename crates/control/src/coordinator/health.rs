@@ -35,11 +35,13 @@ pub enum RowKind {
     Maintenance,
     /// Somebody removed or renamed a node.
     Membership,
+    /// Somebody had a pair probed although a job may be there; and its end.
+    ForcedProbe,
 }
 
 impl RowKind {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Node(EventKind::StateChange),
         Self::Node(EventKind::FindingRaised),
         Self::Node(EventKind::FindingCleared),
@@ -53,6 +55,7 @@ impl RowKind {
         Self::Acknowledgement,
         Self::Maintenance,
         Self::Membership,
+        Self::ForcedProbe,
     ];
 
     /// The word used on the API and on disk.
@@ -72,6 +75,7 @@ impl RowKind {
             Self::Acknowledgement => "acknowledgement",
             Self::Maintenance => "maintenance",
             Self::Membership => "membership",
+            Self::ForcedProbe => "forced-probe",
         }
     }
 }

@@ -19,6 +19,9 @@ impl Coordinator {
                     Cell::Known { at, measured: Measured::Bandwidth(stats, delta) } => {
                         (at, Outcome::Bandwidth(stats, delta))
                     }
+                    Cell::Known { at, measured: Measured::Ping(figures) } => {
+                        (at, Outcome::Pings(Box::new(figures.to_stats())))
+                    }
                     Cell::Failed { at, failure } => (at, Outcome::Failed(failure)),
                     Cell::Never | Cell::Excluded { .. } => continue,
                 };
@@ -31,6 +34,7 @@ impl Coordinator {
                     measured_at,
                     outcome,
                     effects: None,
+                    evidence: String::new(),
                 });
             }
         }

@@ -3,10 +3,14 @@
 use super::ConnectionId;
 use super::work::Job;
 use rdmascope_link::ProbeResult;
-use rdmascope_model::{Cause, CounterDelta, Exclusion, Failure, Load, Mono, Now, Outcome, Role, Side, Step};
+use rdmascope_localise::pair::Told;
+use rdmascope_model::{
+    Cause, CounterDelta, Exclusion, Failure, Load, Mono, Now, Operation, Outcome, Role, Side, Step,
+};
 use std::time::Duration;
 
-/// After a symptom (no acknowledgement, no progress) the other side has so long to name a cause.
+/// After a symptom (no acknowledgement, no progress) the other side has so long to name a cause; after the source's result
+/// the target has so long to tell what it saw.
 const OTHER_SIDE_WITHIN: Duration = Duration::from_millis(500);
 
 /// A lease that both agents hold.
@@ -20,6 +24,9 @@ pub(super) struct Lease {
     pub(super) connections: [ConnectionId; 2],
     /// The machines that it occupies; a node that restarts may come back with another boot id.
     pub(super) machines: Vec<String>,
+    /// The target of a stream or of datagrams tells how it ended, too: its agent is new enough, and a report wants it.
+    pub(super) target_tells: bool,
+    ready: [bool; 2],
     results: [Option<ProbeResult>; 2],
     gone: [bool; 2],
 }
@@ -50,7 +57,30 @@ impl Lease {
         connections: [ConnectionId; 2],
         machines: Vec<String>,
     ) -> Self {
-        Self { job, began, judge_at, connections, machines, results: [None, None], gone: [false, false] }
+        Self {
+            job,
+            began,
+            judge_at,
+            connections,
+            machines,
+            target_tells: false,
+            ready: [false; 2],
+            results: [None, None],
+            gone: [false; 2],
+        }
+    }
+
+    /// One side is connected; answers whether both are now.
+    pub(super) fn ready(&mut self, role: Role) -> bool {
+        self.ready[place(role)] = true;
+        self.ready == [true; 2]
+    }
+
+    /// What both sides told.
+    pub(super) fn told(&self) -> [Option<Told>; 2] {
+        let told =
+            |result: &ProbeResult| Told { outcome: result.outcome.clone(), effects: result.effects.clone() };
+        [0, 1].map(|at| self.results[at].as_ref().map(told))
     }
 
     /// The role of the agent behind a connection in this lease.
@@ -69,6 +99,18 @@ impl Lease {
         {
             self.judge_at = self.judge_at.min(now.after(OTHER_SIDE_WITHIN));
         }
+        let over = match result.outcome {
+            // What the target of such a probe sends is measured for itself, and may take longer.
+            Outcome::Bandwidth(..) => role == Role::Source && !self.job.manner.both_ways,
+            Outcome::Pings(_) | Outcome::Echo(_) => role == Role::Source,
+            Outcome::Aborted(..) => true,
+            // The device of the target answers reads; its agent may have nothing to say.
+            Outcome::Latency(..) if self.job.manner.operation == Operation::Read => role == Role::Source,
+            Outcome::Latency(..) | Outcome::Served | Outcome::Failed(_) | Outcome::Excluded(_) => false,
+        };
+        if over {
+            self.judge_at = self.judge_at.min(now.after(OTHER_SIDE_WITHIN));
+        }
         self.results[place(role)] = Some(result);
     }
 
@@ -82,7 +124,9 @@ impl Lease {
         let decides = |result: &ProbeResult| match &result.outcome {
             Outcome::Failed(failure) => rank(failure.cause) == 0,
             Outcome::Excluded(_) => true,
-            Outcome::Bandwidth(..) | Outcome::Pings(_) | Outcome::Echo(_) | Outcome::Aborted(..) => true,
+            Outcome::Bandwidth(..) | Outcome::Pings(_) | Outcome::Echo(_) | Outcome::Aborted(..) => {
+                result.role == Role::Source && !self.target_tells
+            }
             Outcome::Latency(..) | Outcome::Served => false,
         };
         let answered = |at: usize| self.results[at].is_some() || self.gone[at];
@@ -106,6 +150,12 @@ impl Lease {
         if let Some(failure) = self.failure(named) {
             let other = if both_ways { CellNews::Failed(mirrored(&failure)) } else { CellNews::Nothing };
             return [CellNews::Failed(failure), other];
+        }
+        let gave_up = |result: &ProbeResult| {
+            matches!(result.outcome, Outcome::Aborted(..)) && result.role == Role::Target
+        };
+        if let (None, Some(result)) = (&self.results[0], self.results[1].as_ref().filter(|r| gave_up(r))) {
+            return [CellNews::Measured(Box::new(result.clone())), CellNews::Nothing];
         }
         let news = |at: usize| {
             let result = self.results[at].clone();
@@ -132,7 +182,25 @@ impl Lease {
         candidates.extend(self.silence());
         let failed = !candidates.is_empty();
         candidates.extend(named.filter(|_| failed));
-        candidates.into_iter().min_by_key(|failure| rank(failure.cause))
+        let told = candidates.into_iter().min_by_key(|failure| rank(failure.cause))?;
+        Some(self.with_what_else_was_said(told))
+    }
+
+    /// Adds what the ends reported beside the failure that is told: what both saw says more than what one saw. Ends are named
+    /// and not called source and target, since the opposite direction's cell tells the same words.
+    fn with_what_else_was_said(&self, told: Failure) -> Failure {
+        let mut words: Vec<String> =
+            Vec::from_iter((!told.evidence.is_empty()).then(|| told.evidence.clone()));
+        for result in self.results.iter().flatten() {
+            let Outcome::Failed(failure) = &result.outcome else { continue };
+            if from_source(failure.clone(), result.role) == told {
+                continue;
+            }
+            let evidence = if failure.evidence.is_empty() { failure.cause.text() } else { &failure.evidence };
+            let (step, cause) = (failure.step.as_str(), failure.cause.id());
+            words.push(format!("{} at step {step}: {cause}: {evidence}", result.local));
+        }
+        Failure { evidence: words.join("; "), ..told }
     }
 
     /// The failure that lies in what was not said.
@@ -141,8 +209,15 @@ impl Lease {
             Some(Failure { cause, step, side: Side::Coordinator, evidence: evidence.to_owned() })
         };
         let said = |at: usize| self.results[at].is_some();
+        // Who gave up has told why, and the other side may have nothing to add.
+        let gave_up = |result: &ProbeResult| matches!(result.outcome, Outcome::Aborted(..));
+        if self.results.iter().flatten().any(gave_up) {
+            return None;
+        }
         // The target of a bandwidth probe only receives: it has nothing to say, even when nothing arrives.
-        let target_owes = self.job.spec.load() == Load::Spins || !said(0);
+        let both_send = self.job.spec.load() == Load::Spins && self.job.manner.operation != Operation::Read;
+        let sends = both_send || self.job.manner.both_ways;
+        let target_owes = sends || !said(0);
         // Such a symptom is the network's or a device's; it comes after the peer did its part of the set-up, and often
         // long before the peer's own patience ends: that the peer has not spoken yet proves nothing.
         let told_by_the_network = self.results.iter().flatten().any(
@@ -208,6 +283,8 @@ pub(super) fn rank(cause: Cause) -> u8 {
     match cause {
         Cause::PeerSilent | Cause::AgentSilent | Cause::PeerGone | Cause::AgentGone => 1,
         Cause::RetryExceeded
+        | Cause::PathLost
+        | Cause::ConnectionRejected
         | Cause::ReceiverNotReady
         | Cause::RemoteAccess
         | Cause::RemoteFault

@@ -40,6 +40,7 @@ fn result(role: Role, metric: Metric, outcome: Outcome) -> ProbeResult {
         measured_at: Wall(5),
         outcome,
         effects: None,
+        evidence: String::new(),
     }
 }
 
@@ -63,6 +64,7 @@ fn bandwidth() -> Outcome {
         duration_ns: 1,
         average_bps: 8_000_000_000,
         worst_window_bps: None,
+        variation_permille: None,
         completions: 1,
     };
     Outcome::Bandwidth(stats, CounterDelta { retransmits: None })
@@ -138,6 +140,48 @@ fn a_cause_that_names_the_culprit_ends_the_lease_at_once_and_beats_the_symptom()
     say_failed(&mut l, Role::Target, Cause::DeviceGone, at(700));
     assert!(l.is_decided(at(700)));
     assert_eq!(causes(&l.verdict(None)), [Cause::DeviceGone; 2]);
+}
+
+/// Pitfall 22: the peer's own error is shown, not "failed to exchange data".
+#[test]
+fn what_fails_at_the_peer_is_told_in_the_peers_words_beside_ones_own() {
+    let mut l = lease(Metric::Latency);
+    let with = |cause, side, step, evidence: &str| {
+        Outcome::Failed(Failure { cause, step, side, evidence: evidence.to_owned() })
+    };
+    let silent = with(Cause::NoFirstByte, Side::Source, Step::FirstByte, "nothing from the peer for 3.0 s");
+    let limited =
+        with(Cause::MemoryLock, Side::Target, Step::Open, "ibv_reg_mr: errno 12; limited to 65536 bytes");
+    say(&mut l, Role::Source, silent, at(3_000));
+    say(&mut l, Role::Target, limited, at(3_001));
+    let [CellNews::Failed(forward), CellNews::Failed(backward)] = l.verdict(None) else {
+        panic!("not failed")
+    };
+    assert_eq!((forward.cause, forward.side, forward.step), (Cause::MemoryLock, Side::Target, Step::Open));
+    assert_eq!(
+        forward.evidence,
+        "ibv_reg_mr: errno 12; limited to 65536 bytes; a/d/1 at step first-byte: no-first-byte: nothing from the peer for 3.0 s"
+    );
+    assert_eq!((backward.side, &backward.evidence), (Side::Source, &forward.evidence));
+}
+
+/// Pitfall 15: status 12 in the middle of a job, with the port that went down as its reason.
+#[test]
+fn a_path_that_was_lost_is_a_symptom_and_a_port_that_is_down_explains_it() {
+    let mut l = lease(Metric::Latency);
+    say_failed(&mut l, Role::Source, Cause::PathLost, at(600));
+    assert!(!l.is_decided(at(600)), "the other side may know why");
+    assert!(l.is_decided(at(1_100)));
+    assert_eq!(
+        causes(&l.verdict(None)),
+        [Cause::PathLost; 2],
+        "the network told it: nobody's silence is to blame"
+    );
+    let named = Failure { evidence: "state DOWN".to_owned(), ..failure(Cause::PortDown, Side::Target) };
+    let [CellNews::Failed(told), _] = l.verdict(Some(named)) else { panic!("not failed") };
+    assert_eq!((told.cause, told.side), (Cause::PortDown, Side::Target));
+    let both = "state DOWN; a/d/1 at step measure: path-lost: ";
+    assert!(told.evidence.starts_with(both), "{told}");
 }
 
 #[test]
@@ -283,4 +327,50 @@ fn connections_have_their_roles_and_strangers_none() {
         [SOURCE, TARGET, ConnectionId(33)].map(|c| l.role_of(c)),
         [Some(Role::Source), Some(Role::Target), None]
     );
+}
+
+/// A lease of an operator's run with agents that tell what the target saw.
+fn telling(metric: Metric, manner: Manner) -> Lease {
+    let plain = lease(metric);
+    let job = Job { manner, origin: Origin::Run(1, 0), ..plain.job };
+    let mut lease = Lease::new(job, Now::default(), JUDGE_AT, [SOURCE, TARGET], Vec::new());
+    lease.target_tells = true;
+    lease
+}
+
+#[test]
+fn a_path_that_was_lost_waits_for_a_better_cause_as_any_symptom_does() {
+    let lost = |cause| {
+        Outcome::Failed(Failure { cause, step: Step::Measure, side: Side::Source, evidence: String::new() })
+    };
+    let mut l = lease(Metric::Bandwidth);
+    l.result(Role::Source, result(Role::Source, Metric::Bandwidth, lost(Cause::PathLost)), at(100));
+    assert!(!l.is_decided(at(100)), "the other side may know better");
+    assert!(l.is_decided(at(600)));
+    assert!(matches!(&l.verdict(None)[0], CellNews::Failed(failure) if failure.cause == Cause::PathLost));
+    let port_down =
+        Failure { cause: Cause::PortDown, step: Step::Admit, side: Side::Target, evidence: String::new() };
+    assert!(
+        matches!(&l.verdict(Some(port_down))[0], CellNews::Failed(failure) if failure.cause == Cause::PortDown)
+    );
+}
+
+#[test]
+fn the_target_of_a_read_need_not_speak() {
+    let manner = Manner { operation: Operation::Read, ..Manner::default() };
+    let mut l = telling(Metric::Latency, manner);
+    l.result(Role::Source, result(Role::Source, Metric::Latency, latency(4_000)), at(100));
+    assert!(!l.is_decided(at(599)) && l.is_decided(at(600)), "half a second for its counters");
+    assert!(matches!(l.verdict(None)[0], CellNews::Measured(_)));
+}
+
+#[test]
+fn a_stream_that_its_target_gave_up_is_not_blamed_on_silence() {
+    let gave_up =
+        Outcome::Aborted(None, CounterDelta { retransmits: None }, rdmascope_model::Congestion::Pauses);
+    let mut l = telling(Metric::Bandwidth, Manner::default());
+    l.result(Role::Target, result(Role::Target, Metric::Bandwidth, gave_up), at(100));
+    assert!(l.is_decided(at(600)));
+    assert!(!matches!(l.verdict(None)[0], CellNews::Failed(_)), "{:?}", l.verdict(None));
+    assert!(l.told()[1].is_some());
 }

@@ -16,6 +16,8 @@ pub struct Member {
     pub machine: String,
     /// Differs between two runs of the agent.
     pub instance: u64,
+    /// The protocol version that is spoken with it.
+    pub protocol: u32,
     /// Its program version.
     pub version: String,
     /// When it was last heard, for people.
@@ -38,8 +40,8 @@ pub struct Endpoint {
     pub info: EndpointInfo,
     /// Since when the agent does not have it any more.
     pub gone_since: Option<Wall>,
-    /// The lease that it is busy with.
-    pub(super) lease: Option<LeaseId>,
+    /// The leases that it is busy with: one, or those of one run that belong together.
+    pub(super) leases: Vec<LeaseId>,
     /// Until when it rests between background probes.
     pub(super) rests_until: Mono,
 }
@@ -54,6 +56,8 @@ pub struct Members {
     pub(super) generation: u64,
     /// Who that is now.
     ready: Vec<EndpointIndex>,
+    /// How many of them take datagrams.
+    pinged: usize,
     /// A time until which no agent can have been silent for too long.
     silent_after: Option<Mono>,
 }
@@ -92,7 +96,24 @@ impl Members {
         &self.ready
     }
 
-    /// Who can be probed has changed.
+    /// How many of those take datagrams.
+    pub(super) fn pinged(&self) -> usize {
+        self.pinged
+    }
+
+    /// Pings cover the pair: both ends take datagrams, as far as is known.
+    #[must_use]
+    pub fn pings_cover(&self, source: EndpointIndex, target: EndpointIndex) -> bool {
+        let takes = |index| self.endpoint(index).is_some_and(|e| e.info.datagrams.is_some());
+        takes(source) && takes(target)
+    }
+
+    /// There are pairs that only connections can probe: not both ends take datagrams.
+    pub(super) fn needs_connections(&self) -> bool {
+        self.pinged < 2 || self.pinged < self.ready.len()
+    }
+
+    /// Who can be probed, or where, has changed.
     fn changed(&mut self) {
         self.generation += 1;
         let ready = |e: &Endpoint| {
@@ -100,7 +121,11 @@ impl Members {
                 && e.info.unusable.is_none()
                 && self.connection(&e.info.name.node).is_some()
         };
-        self.ready = self.endpoints.iter().filter(|(_, e)| ready(e)).map(|(&index, _)| index).collect();
+        let (ready, addresses): (Vec<_>, Vec<_>) = (self.endpoints.iter().filter(|(_, e)| ready(e)))
+            .map(|(&index, e)| (index, e.info.datagrams))
+            .unzip();
+        self.ready = ready;
+        self.pinged = addresses.iter().flatten().count();
     }
 
     pub(super) fn agent_mut(&mut self, node: &str) -> Option<&mut Member> {
@@ -128,13 +153,20 @@ impl Members {
 
     /// An agent came. Answers the connection that it replaces: the same node calling again is a restarted agent, or
     /// one whose old connection is only half dead.
-    pub(super) fn join(&mut self, hello: Hello, connection: ConnectionId, now: Now) -> Option<ConnectionId> {
+    pub(super) fn join(
+        &mut self,
+        hello: Hello,
+        protocol: u32,
+        connection: ConnectionId,
+        now: Now,
+    ) -> Option<ConnectionId> {
         let operator_pause = self.agents.get(&hello.node).map(|m| m.operator_pause).unwrap_or_default();
         let findings = self.agents.get(&hello.node).map(|m| m.findings.clone()).unwrap_or_default();
         let member = Member {
             connection: Some(connection),
             machine: hello.machine,
             instance: hello.instance,
+            protocol,
             version: hello.agent_version,
             last_seen: now.wall,
             local_pause: PauseFlags::default(),
@@ -229,10 +261,12 @@ impl Members {
             let endpoint = Endpoint {
                 info,
                 gone_since: None,
-                lease: before.as_ref().and_then(|e| e.lease),
+                leases: before.as_ref().map(|e| e.leases.clone()).unwrap_or_default(),
                 rests_until: before.as_ref().map_or(Mono(0), |e| e.rests_until),
             };
             changed |= usable(&endpoint) != before.as_ref().is_some_and(usable);
+            // A new queue pair: the address book has to say so.
+            changed |= before.is_some_and(|e| e.info.datagrams != endpoint.info.datagrams);
             self.endpoints.insert(index, endpoint);
         }
         if let Some(member) = self.agents.get_mut(node) {

@@ -1,8 +1,12 @@
 //! The coordinator's state: who is there, what is to be probed, what runs, and the matrix that comes of it.
 
+mod ask;
+mod away;
+mod caps;
 mod commands;
 mod dispatch;
 mod drift;
+mod forced;
 mod frames;
 mod health;
 mod history;
@@ -10,21 +14,30 @@ mod keep;
 mod lease;
 mod members;
 mod mesh;
+mod pings;
 mod rounds;
+mod runs;
 mod settings;
+mod settle;
 mod work;
 
+pub use ask::{IncastRequest, Measure, PairRequest};
 pub use commands::CommandError;
 pub use drift::Drift;
 pub use health::{Acknowledgement, EventRow, FindingKey, Health, MAINTENANCE_MAX, Maintenance, RowKind};
 pub use history::{as_finding, finding_key};
 pub use members::{Endpoint, Member, Members};
-pub use settings::Settings;
-pub use work::{ProbeRun, ProbeStep, Sweep};
+pub use runs::{ProbeRun, ProbeStep, RunKind};
+pub use settings::{Service, Settings};
+pub use work::Sweep;
 
+use away::Away;
+use caps::Caps;
 use dispatch::Machines;
+use forced::Forced;
 use lease::Lease;
 use mesh::MeshGrants;
+use pings::PingNews;
 use rdmascope_link::{PauseFlags, ToAgent, ToCoordinator};
 use rdmascope_localise::Matrix;
 use rdmascope_model::{Cause, LeaseId, Metric, Mono, Now};
@@ -81,6 +94,8 @@ pub enum Probed {
     Latency(u64),
     /// Average goodput and, where both are known, the slower port's rate, bits per second.
     Bandwidth(u64, Option<u64>),
+    /// A batch of pings of which at least one was answered.
+    Pings,
     /// It failed.
     Failed(Metric, Cause),
     /// It was not run.
@@ -97,7 +112,11 @@ pub struct Coordinator {
     work: Work,
     leases: BTreeMap<LeaseId, Lease>,
     machines: Machines,
+    caps: Caps,
+    forced: Forced,
     mesh: MeshGrants,
+    ping_news: PingNews,
+    away: Away,
     health: Health,
     paused: PauseFlags,
     /// Leases given so far: the number of the last one.
@@ -121,7 +140,11 @@ impl Coordinator {
             work: Work::default(),
             leases: BTreeMap::new(),
             machines: Machines::default(),
+            caps: Caps::default(),
+            forced: Forced::default(),
             mesh: MeshGrants::default(),
+            ping_news: PingNews::default(),
+            away: Away::default(),
             health: Health::default(),
             paused: PauseFlags::default(),
             leases_given: 0,
@@ -141,9 +164,16 @@ impl Coordinator {
     pub fn next_wakeup(&self) -> Option<Mono> {
         let leases = self.leases.values().map(|lease| lease.judge_at).min();
         let health = self.health.next_comparison();
-        let waits =
-            [leases, self.members.next_silent(), self.mesh.next_deadline(), self.background_wakeup, health];
-        waits.into_iter().flatten().min()
+        let waits = [
+            leases,
+            self.members.next_silent(),
+            self.mesh.next_deadline(),
+            self.background_wakeup,
+            health,
+            self.away.next_deadline(),
+        ];
+        let safety = [self.caps.next_rested(), self.forced.next_expiry()];
+        waits.into_iter().chain(safety).flatten().min()
     }
 
     /// Takes one event.
@@ -180,10 +210,16 @@ impl Coordinator {
         self.work.background()
     }
 
-    /// An operator's single probe.
+    /// An operator's probe, report or incast.
     #[must_use]
     pub fn probe(&self, id: u64) -> Option<&ProbeRun> {
-        self.work.probe(id)
+        self.work.runs.get(id)
+    }
+
+    /// Services by their names.
+    #[must_use]
+    pub fn services(&self) -> &BTreeMap<String, Service> {
+        &self.settings.services
     }
 
     /// This run's epoch.
@@ -204,16 +240,27 @@ impl Coordinator {
         self.leases.len()
     }
 
-    /// In this time continuous sweeps cover all pairs; `None` when they are off.
+    /// In this time pings and continuous sweeps cover all pairs; `None` when they are off.
     #[must_use]
     pub fn coverage(&self) -> Option<Duration> {
-        self.settings.coverage(self.members.ready().len())
+        let pace = self.pace();
+        let ready = self.members.ready().len();
+        let swept = if self.members.needs_connections() { pace.coverage(ready) } else { None };
+        swept.max(pace.ping_coverage(self.members.pinged()))
     }
 
-    /// Figures older than this are stale.
+    /// The settings that pings and continuous sweeps go by now.
+    fn pace(&self) -> Settings {
+        let both = self.members.pinged() >= 2 && self.members.needs_connections();
+        if both { self.settings.halved() } else { self.settings.clone() }
+    }
+
+    /// Figures older than this are stale. Pings of a small cluster cover it sooner than they were asked to; an operator's sweep, which
+    /// nobody repeats where pings cover the pairs, must not be stale sooner for it.
     #[must_use]
     pub fn fresh_for(&self) -> Duration {
-        let coverage = self.coverage().unwrap_or_default();
+        let coverage =
+            self.coverage().map_or(Duration::ZERO, |coverage| coverage.max(self.settings.coverage));
         settings::FRESH_FOR_MIN.max(coverage * 3)
     }
 

@@ -1,6 +1,8 @@
 //! The numbers that the coordinator works with, each with its reason.
 
-use rdmascope_model::{BandwidthSpec, LatencySpec, Metric, ProbeSpec};
+pub(super) use rdmascope_localise::pair::{LATENCY, STREAM as BANDWIDTH};
+use rdmascope_model::{LatencySpec, Metric, PingSpec, ProbeSpec};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Heartbeat interval of agents.
@@ -32,40 +34,68 @@ pub(super) const FRESH_FOR_MIN: Duration = Duration::from_secs(60);
 pub(super) const ENDPOINTS_MAX: usize = 4_096;
 /// Jobs at the head of a queue that are tried for free endpoints at each step: two full rounds of 512 endpoints.
 pub(super) const LOOK_AHEAD: usize = 512;
+/// Sources of one incast: more than eight show nothing new, and the target's agent holds no more leases.
+pub(super) const INCAST_SOURCES_MAX: usize = 8;
 /// Probes that an operator may have waiting.
 pub(super) const OPERATOR_PROBES_MAX: usize = 64;
 
-/// What an operator's sweep or probe measures.
-pub(super) const LATENCY: LatencySpec = LatencySpec { samples: 1_000, warmup: 100, message_bytes: 8 };
-/// 200 ms show a port's steady rate; 100 completions make its average and worst window mean something on slow ones.
-pub(super) const BANDWIDTH: BandwidthSpec = BandwidthSpec {
-    message_bytes: 65_536,
-    depth: 8,
-    warmup: Duration::from_millis(20),
-    duration: Duration::from_millis(200),
-    completions_min: 100,
-    // A fifth of a second at 400 Gbit/s.
-    bytes_max: 10_000_000_000,
-};
+/// A loss of a few per cent shows, and a slow host drains its 32 receive buffers in between: what comes faster is lost there, not on the
+/// path.
+pub(super) const PINGS: PingSpec = PingSpec { count: 100, labels: 1, interval: Duration::from_millis(2) };
 
 /// Fewest and most samples of a background probe.
 const BACKGROUND_SAMPLES: (u64, u64) = (30, 1_000);
+
+/// Fewest and most pings of a batch, a third of them large: three large ones tell a path with a smaller MTU from chance, and more
+/// than 60 would make a large mesh's pairs wait for each other.
+const PINGS_PER_BATCH: (u64, u64) = (9, 60);
+/// A batch is over half a second after its last ping, and its agent tells of it within 5 s.
+const PINGS_TOLD_WITHIN: Duration = Duration::from_secs(6);
 
 /// What a configuration may change.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Pings per second and endpoint of the mesh grant; 0 switches continuous sweeps off.
     pub pings_per_second: u32,
-    /// In this time continuous sweeps should cover all pairs, as far as the rate allows.
+    /// Path labels that each pair's pings rotate through, at least 1.
+    pub labels: u32,
+    /// In this time pings and continuous sweeps should cover all pairs, as far as the rate allows.
     pub coverage: Duration,
     /// Between two continuous sweeps.
     pub pause: Duration,
+    /// Services by their names.
+    pub services: BTreeMap<String, Service>,
+    /// Streams that may cross the uplinks of one leaf at the same time.
+    pub streams_per_leaf: u32,
+    /// The leaf of each node, by its name; a node that is not in it shares its uplinks with nobody who is.
+    pub leaves: BTreeMap<String, String>,
+}
+
+/// A service whose endpoints are probed as it uses them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Service {
+    /// Its RDMA device; `None`: the only one of each node.
+    pub device: Option<String>,
+    /// Its class: a DSCP, or a service level on InfiniBand.
+    pub class: Option<u8>,
+    /// The nodes that it talks to.
+    pub peers: Vec<String>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         // The rate is the default of DESIGN.md; two minutes find a slow node before a job is well under way.
-        Self { pings_per_second: 10, coverage: Duration::from_secs(120), pause: Duration::from_secs(10) }
+        // 16 labels hit all of 4 equal paths with probability 0.96, and all of 8 within two rounds of 32.
+        Self {
+            pings_per_second: 10,
+            labels: 16,
+            coverage: Duration::from_secs(120),
+            pause: Duration::from_secs(10),
+            services: BTreeMap::new(),
+            // Half of the uplinks of a small leaf (8 × 400 Gb/s), should each stream take another one.
+            streams_per_leaf: 4,
+            leaves: BTreeMap::new(),
+        }
     }
 }
 
@@ -76,6 +106,29 @@ impl Settings {
         let pings = u64::from(self.pings_per_second) * self.coverage.as_secs() / peers;
         let samples = pings.clamp(BACKGROUND_SAMPLES.0, BACKGROUND_SAMPLES.1);
         LatencySpec { samples: u32::try_from(samples).unwrap_or(u32::MAX), warmup: 0, ..LATENCY }
+    }
+
+    /// Pings of one batch among so many endpoints that take datagrams: as many as the rate allows within the coverage time. A
+    /// multiple of three, since each third one is large.
+    pub(super) fn pings_per_batch(&self, endpoints: usize) -> u32 {
+        let peers = endpoints.saturating_sub(1).max(1) as u64;
+        let pings = u64::from(self.pings_per_second) * self.coverage.as_secs() / peers;
+        let pings = pings.clamp(PINGS_PER_BATCH.0, PINGS_PER_BATCH.1);
+        u32::try_from(pings / 3 * 3).unwrap_or(u32::MAX)
+    }
+
+    /// In this time pings cover all pairs of so many endpoints that take datagrams; `None` when they are off, or there are no pairs.
+    pub(super) fn ping_coverage(&self, endpoints: usize) -> Option<Duration> {
+        let peers = u64::try_from(endpoints.checked_sub(1)?).ok().filter(|&peers| peers > 0)?;
+        let pings = peers * u64::from(self.pings_per_batch(endpoints));
+        let millis = (pings * 1_000).checked_div(self.pings_per_second.into())?;
+        Some(Duration::from_millis(millis) + PINGS_TOLD_WITHIN)
+    }
+
+    /// The same where some endpoints are pinged and others need connections: each kind of probe gets half of the rate, so that
+    /// an endpoint that takes part in both stays within it.
+    pub(super) fn halved(&self) -> Self {
+        Self { pings_per_second: self.pings_per_second.div_ceil(2), ..self.clone() }
     }
 
     /// How long an endpoint rests after such a background probe to stay within the rate.
@@ -97,6 +150,7 @@ pub(super) fn operator_spec(metric: Metric) -> ProbeSpec {
     match metric {
         Metric::Latency => ProbeSpec::Latency(LATENCY),
         Metric::Bandwidth => ProbeSpec::Bandwidth(BANDWIDTH),
+        Metric::Ping => ProbeSpec::Pings(PINGS),
     }
 }
 
@@ -104,7 +158,8 @@ pub(super) fn operator_spec(metric: Metric) -> ProbeSpec {
 pub(super) fn lease_time(spec: &ProbeSpec) -> Duration {
     match spec {
         ProbeSpec::Latency(_) => LATENCY_LEASE,
-        ProbeSpec::Bandwidth(_) => BANDWIDTH_LEASE,
+        // A window may take four times its length, and the lease has room for that of the usual one.
+        ProbeSpec::Bandwidth(spec) => BANDWIDTH_LEASE + 4 * spec.duration.saturating_sub(BANDWIDTH.duration),
         // Set-up, the datagrams, and the time in which a late answer may come.
         ProbeSpec::Pings(spec) => {
             SETUP_WITHIN + spec.interval * (2 * spec.count * spec.labels) + DATAGRAM_WAIT
@@ -116,6 +171,7 @@ pub(super) fn lease_time(spec: &ProbeSpec) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdmascope_model::BandwidthSpec;
 
     #[test]
     fn small_clusters_get_tails_and_large_ones_stay_within_the_rate() {
@@ -126,5 +182,30 @@ mod tests {
         assert_eq!(settings.background(1_000).samples, 30, "fewer would say nothing");
         assert_eq!(settings.coverage(1_000), Some(Duration::from_secs(3 * 999 + 10)));
         assert_eq!(Settings { pings_per_second: 0, ..settings }.coverage(4), None);
+    }
+
+    #[test]
+    fn the_lease_of_a_long_stream_has_room_for_four_times_its_window() {
+        let long = BandwidthSpec { duration: Duration::from_secs(1), ..BANDWIDTH };
+        assert_eq!(lease_time(&ProbeSpec::Bandwidth(BANDWIDTH)), BANDWIDTH_LEASE);
+        assert_eq!(lease_time(&ProbeSpec::Bandwidth(long)), BANDWIDTH_LEASE + Duration::from_millis(3_200));
+    }
+
+    #[test]
+    fn batches_are_as_long_as_the_coverage_time_allows_and_a_third_of_them_large() {
+        let settings = Settings::default();
+        let seconds = |n| Some(Duration::from_secs(n));
+        assert_eq!((settings.pings_per_batch(4), settings.ping_coverage(4)), (60, seconds(3 * 6 + 6)));
+        // 10 a second for 120 s are 1,200 pings for 63 peers: 19, of which 18 can be two thirds small.
+        assert_eq!(settings.pings_per_batch(64), 18);
+        assert!(settings.ping_coverage(64) <= seconds(120), "{:?}", settings.ping_coverage(64));
+        assert_eq!(settings.pings_per_batch(4_096), 9, "fewer would say nothing");
+        assert_eq!(settings.ping_coverage(1_001), seconds(900 + 6));
+        for endpoints in [0, 1, 2, 3, 10, 100, 1_000] {
+            let pings = settings.pings_per_batch(endpoints);
+            assert!(pings % 3 == 0 && (9..=60).contains(&pings), "{pings}");
+        }
+        assert_eq!((settings.ping_coverage(0), settings.ping_coverage(1)), (None, None));
+        assert_eq!(Settings { pings_per_second: 0, ..settings }.ping_coverage(4), None);
     }
 }

@@ -1,16 +1,20 @@
 //! The coordinator among agents that the tests play: what it says to whom, and what it comes to know.
 
 mod members;
+mod mesh;
+mod pings;
 mod progress;
 mod results;
+mod runs;
+mod safety;
 mod sweeps;
 
 use super::*;
 use rdmascope_link::{FindingBrief, Hello, PROTOCOL_MAX, PROTOCOL_MIN, ProbeResult, RelayPayload};
 use rdmascope_localise::Cell;
 use rdmascope_model::{
-    BandwidthStats, CounterDelta, EndpointInfo, Fabric, Failure, LatencyStats, Outcome, ProbePlan, Role,
-    Step, Urgency, Wall,
+    BandwidthStats, CounterDelta, EndpointInfo, EndpointName, Fabric, Failure, LatencyStats, Outcome,
+    ProbePlan, Role, Step, Urgency, Wall,
 };
 
 /// Without continuous sweeps, so that only what a test asks for happens.
@@ -53,6 +57,7 @@ fn bandwidth() -> Outcome {
         duration_ns: 1 << 27,
         average_bps: 64_000_000_000,
         worst_window_bps: None,
+        variation_permille: None,
         completions: 100,
     };
     Outcome::Bandwidth(stats, CounterDelta { retransmits: None })
@@ -62,6 +67,7 @@ fn completed(metric: Metric) -> Outcome {
     match metric {
         Metric::Latency => latency(2_000),
         Metric::Bandwidth => bandwidth(),
+        Metric::Ping => panic!("the mesh pings without leases"),
     }
 }
 
@@ -153,6 +159,7 @@ impl Bench {
             measured_at: self.now.wall,
             outcome,
             effects: None,
+            evidence: String::new(),
         };
         self.frame(connection.0, ToCoordinator::Results(vec![result]));
     }
@@ -161,9 +168,8 @@ impl Bench {
     fn complete(&mut self, leases: &[(ConnectionId, ProbePlan)]) {
         for (connection, plan) in leases {
             let metric = plan.spec.cell().unwrap();
-            if metric == Metric::Latency || plan.role == Role::Source {
-                self.report(*connection, plan, completed(metric));
-            }
+            let sends = metric == Metric::Latency || plan.role == Role::Source;
+            self.report(*connection, plan, if sends { completed(metric) } else { Outcome::Served });
         }
     }
 

@@ -1,16 +1,17 @@
-//! What is to be probed: operators' single probes first, then an operator's sweep, then the continuous one.
+//! What is to be probed: operators' runs first, then an operator's sweep, then the continuous one.
 
 use super::rounds;
-use super::settings::{self, OPERATOR_PROBES_MAX};
+use super::runs::Runs;
+use super::settings;
 use rdmascope_localise::EndpointIndex;
-use rdmascope_model::{LatencySpec, Load, Manner, Metric, Mono, Now, ProbeSpec, Side, Step, Urgency, Wall};
-use std::collections::{BTreeMap, VecDeque};
+use rdmascope_model::{LatencySpec, Load, Manner, Metric, Mono, Now, ProbeSpec, Urgency, Wall};
+use std::collections::VecDeque;
 
 /// For whom a job is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Origin {
-    /// An operator's single probe.
-    Probe(u64),
+    /// An operator's run: its number, and which of its measurements.
+    Run(u64, usize),
     /// An operator's sweep.
     Sweep,
     /// The continuous sweep.
@@ -31,7 +32,16 @@ pub(super) struct Job {
 impl Job {
     /// The matrix that its result goes to; `None` for what only a report shows.
     pub(super) fn cell(&self) -> Option<Metric> {
-        if self.manner == Manner::default() { self.spec.cell() } else { None }
+        let metric = self.spec.cell()?;
+        // Runs measure other message sizes, too; the matrix compares like with like.
+        let as_usual =
+            !matches!(self.origin, Origin::Run(..)) || self.spec == settings::operator_spec(metric);
+        (as_usual && self.manner == Manner::default()).then_some(metric)
+    }
+
+    /// Agents of every version can do it.
+    pub(super) fn is_ordinary(&self) -> bool {
+        self.manner == Manner::default() && self.spec.cell().is_some()
     }
 }
 
@@ -126,45 +136,14 @@ impl Sweep {
     }
 }
 
-/// One thing that happened in an operator's single probe.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProbeStep {
-    /// Milliseconds since it was asked for.
-    pub at_ms: u64,
-    /// Who did it.
-    pub side: Side,
-    /// Which step.
-    pub step: Step,
-    /// What was done, in words.
-    pub text: String,
-}
-
-/// An operator's single probe.
-#[derive(Clone, Debug)]
-pub struct ProbeRun {
-    /// Source endpoint.
-    pub source: EndpointIndex,
-    /// Target endpoint.
-    pub target: EndpointIndex,
-    /// What it measures.
-    pub metrics: Vec<Metric>,
-    /// What has happened so far.
-    pub steps: Vec<ProbeStep>,
-    /// Measurements that are not over yet.
-    pub left: usize,
-    pub(super) began: Mono,
-}
-
 /// All that waits or was done.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    probes: BTreeMap<u64, ProbeRun>,
-    probes_pending: VecDeque<Job>,
+    pub(super) runs: Runs,
     sweep: Option<Sweep>,
     background: Option<Sweep>,
     background_rests_until: Mono,
     sweeps_started: u64,
-    probes_started: u64,
     turn: u32,
 }
 
@@ -177,10 +156,6 @@ impl Work {
     /// The continuous sweep, while one runs.
     pub(super) fn background(&self) -> Option<&Sweep> {
         self.background.as_ref()
-    }
-
-    pub(super) fn probe(&self, id: u64) -> Option<&ProbeRun> {
-        self.probes.get(&id)
     }
 
     pub(super) fn operator_sweep_runs(&self) -> bool {
@@ -209,11 +184,18 @@ impl Work {
         self.sweeps_started
     }
 
-    /// Begins a continuous sweep.
-    pub(super) fn start_background(&mut self, endpoints: &[EndpointIndex], spec: LatencySpec, now: Now) {
+    /// Begins a continuous sweep over the wanted pairs.
+    pub(super) fn start_background(
+        &mut self,
+        endpoints: &[EndpointIndex],
+        spec: LatencySpec,
+        wanted: impl Fn(EndpointIndex, EndpointIndex) -> bool,
+        now: Now,
+    ) {
         self.turn = self.turn.wrapping_add(1);
-        let jobs =
+        let mut jobs =
             self.all_pairs(endpoints, ProbeSpec::Latency(spec), Urgency::Background, Origin::Background);
+        jobs.retain(|job| wanted(job.source, job.target));
         self.background = Some(Sweep::new(0, endpoints, vec![jobs], now));
     }
 
@@ -226,61 +208,10 @@ impl Work {
         self.background.is_none().then_some(self.background_rests_until)
     }
 
-    /// Begins an operator's single probe; `None` when too many wait.
-    pub(super) fn start_probe(
-        &mut self,
-        source: EndpointIndex,
-        target: EndpointIndex,
-        metrics: &[Metric],
-        urgency: Urgency,
-        now: Now,
-    ) -> Option<u64> {
-        if self.probes.values().filter(|run| run.left > 0).count() >= OPERATOR_PROBES_MAX {
-            return None;
-        }
-        self.probes_started += 1;
-        let id = self.probes_started;
-        let run = ProbeRun {
-            source,
-            target,
-            metrics: metrics.to_vec(),
-            steps: Vec::new(),
-            left: metrics.len(),
-            began: now.mono,
-        };
-        self.probes.insert(id, run);
-        while self.probes.len() > OPERATOR_PROBES_MAX {
-            let over = self.probes.iter().find(|(_, run)| run.left == 0).map(|(&id, _)| id);
-            match over {
-                Some(over) => self.probes.remove(&over),
-                None => break,
-            };
-        }
-        let jobs = metrics.iter().map(|&metric| Job {
-            source,
-            target,
-            spec: settings::operator_spec(metric),
-            manner: Manner::default(),
-            urgency,
-            origin: Origin::Probe(id),
-        });
-        self.probes_pending.extend(jobs);
-        Some(id)
-    }
-
-    /// Writes down a step of an operator's single probe.
-    pub(super) fn step(&mut self, origin: Origin, side: Side, step: Step, text: String, now: Mono) {
-        let Origin::Probe(id) = origin else { return };
-        if let Some(run) = self.probes.get_mut(&id) {
-            let at_ms = u64::try_from(now.since(run.began).as_millis()).unwrap_or(u64::MAX);
-            run.steps.push(ProbeStep { at_ms, side, step, text });
-        }
-    }
-
-    /// The queues that may be served now, the most urgent first. The continuous sweep rests while an operator waits.
+    /// The queues of sweeps that may be served now, the most urgent first. The continuous sweep rests while an operator waits.
     pub(super) fn queues(&self, background: bool) -> Vec<Origin> {
-        let mut queues = vec![Origin::Probe(0), Origin::Sweep];
-        if background && self.probes_pending.is_empty() && !self.operator_sweep_runs() {
+        let mut queues = vec![Origin::Sweep];
+        if background && !self.runs.wait() && !self.operator_sweep_runs() {
             queues.push(Origin::Background);
         }
         queues
@@ -289,7 +220,7 @@ impl Work {
     /// A queue's waiting jobs.
     pub(super) fn pending(&mut self, queue: Origin) -> Option<&mut VecDeque<Job>> {
         match queue {
-            Origin::Probe(_) => Some(&mut self.probes_pending),
+            Origin::Run(..) => None,
             Origin::Sweep => self.sweep.as_mut().map(|sweep| &mut sweep.pending),
             Origin::Background => self.background.as_mut().map(|sweep| &mut sweep.pending),
         }
@@ -298,7 +229,7 @@ impl Work {
     /// A job was taken from its queue.
     pub(super) fn taken(&mut self, origin: Origin) {
         match origin {
-            Origin::Probe(_) => {}
+            Origin::Run(..) => {}
             Origin::Sweep => self.sweep.iter_mut().for_each(|sweep| sweep.running += 1),
             Origin::Background => self.background.iter_mut().for_each(|sweep| sweep.running += 1),
         }
@@ -307,7 +238,7 @@ impl Work {
     /// A job that was taken has ended.
     pub(super) fn ended(&mut self, origin: Origin, ending: Ending, rest: std::time::Duration, now: Now) {
         match origin {
-            Origin::Probe(id) => self.probes.get_mut(&id).into_iter().for_each(|run| run.left -= 1),
+            Origin::Run(..) => {}
             Origin::Sweep => self.sweep.iter_mut().for_each(|sweep| sweep.ended(ending, now)),
             Origin::Background => {
                 let Some(sweep) = &mut self.background else { return };

@@ -24,13 +24,13 @@ const CAUSES_MAX: usize = 10_000;
 /// Answer of `GET /api/v1/matrix`: rows are sources, columns are targets, both in the order of `endpoints`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MatrixView {
-    /// `latency` or `bandwidth`.
+    /// `latency`, `bandwidth` or `ping`.
     pub metric: String,
     /// Unit of the values: `ns` or `bits_per_second`.
     pub unit: String,
-    /// How it was measured: `rc_half_rtt`, `rc_write`, `tcp_half_rtt`, `tcp_stream`, or `mixed`.
+    /// How it was measured: `rc_half_rtt`, `rc_write`, `tcp_half_rtt`, `tcp_stream`, `ud_network_rtt`, or `mixed`.
     pub method: String,
-    /// Which clock: `sw` (the host's) or `hw` (the adapter's).
+    /// Which clock: `sw` (the host's), `hw` (the adapter's), or `mixed`.
     pub clock: String,
     /// Grows whenever a cell of this metric changes; it is the ETag too.
     pub revision: u64,
@@ -48,12 +48,15 @@ pub struct MatrixView {
     pub legend: BTreeMap<String, String>,
     /// One text per source, one letter per target.
     pub state: Vec<String>,
-    /// Latency: median half round trip, nanoseconds. `null` where there is no fresh or stale figure.
+    /// Latency: median half round trip; ping: median network round trip; nanoseconds. `null` where there is no fresh or stale figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_ns: Option<Vec<Vec<Option<u64>>>>,
     /// Latency: 99th percentile, nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_ns: Option<Vec<Vec<Option<u64>>>>,
+    /// Ping: share of pings that were lost, from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_ratio: Option<Vec<Vec<Option<f64>>>>,
     /// Bandwidth: average goodput, bits per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average_bits_per_second: Option<Vec<Vec<Option<u64>>>>,
@@ -100,7 +103,7 @@ pub struct MatrixHead {
     pub metric: Metric,
     /// How, such as `rc_half_rtt`.
     pub method: &'static str,
-    /// `sw` or `hw`.
+    /// `sw`, `hw` or `mixed`.
     pub clock: &'static str,
     /// Grows whenever a cell of this metric changes.
     pub revision: u64,
@@ -121,10 +124,12 @@ pub struct MatrixHead {
 pub struct MatrixCell<'a> {
     /// State now.
     pub state: CellState,
-    /// Median latency in ns, or average bandwidth in bits per second. Ignored unless the cell is fresh or stale.
+    /// Median latency or round trip in ns, or average bandwidth in bits per second. Ignored unless the cell is fresh or stale.
     pub value: Option<u64>,
     /// 99th percentile in ns; latency only.
     pub p99_ns: Option<u64>,
+    /// Share of pings that were lost; ping only.
+    pub loss_ratio: Option<f64>,
     /// When it was measured, failed or was found excluded.
     pub at: Option<Wall>,
     /// Why it failed.
@@ -135,8 +140,15 @@ pub struct MatrixCell<'a> {
 
 impl MatrixCell<'_> {
     /// A cell of which nothing is known.
-    pub const NEVER: Self =
-        Self { state: CellState::Never, value: None, p99_ns: None, at: None, failure: None, exclusion: None };
+    pub const NEVER: Self = Self {
+        state: CellState::Never,
+        value: None,
+        p99_ns: None,
+        loss_ratio: None,
+        at: None,
+        failure: None,
+        exclusion: None,
+    };
 
     fn has_figures(&self) -> bool {
         matches!(self.state, CellState::Fresh | CellState::Stale)
@@ -145,6 +157,10 @@ impl MatrixCell<'_> {
     /// Never a number that stands for a failure.
     fn shown_value(&self) -> Option<u64> {
         self.value.filter(|_| self.has_figures())
+    }
+
+    fn shown_loss(&self) -> Option<f64> {
+        self.loss_ratio.filter(|_| self.has_figures())
     }
 
     fn shown_p99(&self) -> Option<u64> {
@@ -187,7 +203,7 @@ impl Matrix<'_> {
     #[must_use]
     pub fn csv(&self) -> String {
         let what = match self.head.metric {
-            Metric::Latency => "p50_ns",
+            Metric::Latency | Metric::Ping => "p50_ns",
             Metric::Bandwidth => "average_bits_per_second",
         };
         let mut out = format!("{what} source\\target");
@@ -251,10 +267,10 @@ impl Serialize for Matrix<'_> {
     /// Writes what [`MatrixView`] reads, without holding it.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let head = self.head;
-        let mut out = serializer.serialize_struct("MatrixView", 16)?;
+        let mut out = serializer.serialize_struct("MatrixView", 17)?;
         out.serialize_field("metric", head.metric.as_str())?;
         let unit = match head.metric {
-            Metric::Latency => "ns",
+            Metric::Latency | Metric::Ping => "ns",
             Metric::Bandwidth => "bits_per_second",
         };
         out.serialize_field("unit", unit)?;
@@ -272,6 +288,10 @@ impl Serialize for Matrix<'_> {
             Metric::Latency => {
                 out.serialize_field("p50_ns", &self.rows(|cell| cell.shown_value()))?;
                 out.serialize_field("p99_ns", &self.rows(|cell| cell.shown_p99()))?;
+            }
+            Metric::Ping => {
+                out.serialize_field("p50_ns", &self.rows(|cell| cell.shown_value()))?;
+                out.serialize_field("loss_ratio", &self.rows(|cell| cell.shown_loss()))?;
             }
             Metric::Bandwidth => {
                 out.serialize_field("average_bits_per_second", &self.rows(|cell| cell.shown_value()))?;
@@ -292,8 +312,8 @@ impl Matrix<'_> {
         (0..self.len()).map(|target| self.letter(source, target)).collect()
     }
 
-    fn rows(&self, pick: impl Fn(&MatrixCell<'_>) -> Option<u64>) -> impl Serialize {
-        Rows(self.len(), move |source| -> Vec<Option<u64>> {
+    fn rows<T: Serialize>(&self, pick: impl Fn(&MatrixCell<'_>) -> Option<T>) -> impl Serialize {
+        Rows(self.len(), move |source| -> Vec<Option<T>> {
             (0..self.len()).map(|target| self.cell(source, target).and_then(|cell| pick(&cell))).collect()
         })
     }

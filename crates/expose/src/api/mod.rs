@@ -8,9 +8,12 @@ mod health;
 mod matrix;
 mod openapi;
 mod pair;
+mod ping;
 mod problem;
+mod report;
 mod routes;
 mod run;
+mod told;
 
 pub use check::{BlindSpot, CheckReport, FindingView, Severity};
 pub use cluster::{
@@ -27,9 +30,15 @@ pub use matrix::{
 };
 pub use openapi::openapi;
 pub use pair::{BandwidthFigures, CellState, CellView, FailureView, LatencyFigures, PairView};
+pub use ping::{PairVerdict, PingFigures, PingLabelFigures, PingSizeFigures};
 pub use problem::Problem;
+pub use report::{
+    IncastSourceView, IncastView, MannerView, MeasurementState, MeasurementView, PriorityCount, ServiceList,
+    ServiceView, SkippedView, VerdictView,
+};
 pub use routes::{Method, ROUTES, Route};
 pub use run::{
-    MetricChoice, ProbeRequest, ProbeState, ProbeStep, ProbeView, SweepKind, SweepList, SweepPlan,
-    SweepRequest, SweepState, SweepView,
+    IncastRequest, MetricChoice, ProbeKind, ProbeRequest, ProbeState, ProbeStep, ProbeView, SweepKind,
+    SweepList, SweepPlan, SweepRequest, SweepState, SweepView,
 };
+pub use told::{DelayFigures, EchoFigures, EffectsView, EndView, PingBatchFigures};

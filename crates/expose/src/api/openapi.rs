@@ -7,14 +7,14 @@ use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{RefOr, schema};
 
 use super::routes::{Body, Method, ROUTES, Response, Route, Type, of};
-use super::{BandwidthFigures, LatencyFigures, Problem};
+use super::{BandwidthFigures, LatencyFigures, PingFigures, Problem};
 
 /// The OpenAPI 3.1 document of [`ROUTES`].
 #[must_use]
 pub fn openapi(version: &str) -> Value {
     let mut schemas = BTreeMap::new();
     // Named only by a generic field, which the derive does not follow.
-    for figures in [of::<LatencyFigures>(), of::<BandwidthFigures>()] {
+    for figures in [of::<LatencyFigures>(), of::<BandwidthFigures>(), of::<PingFigures>()] {
         reference(figures, &mut schemas);
     }
     let mut paths: BTreeMap<&str, serde_json::Map<String, Value>> = BTreeMap::new();
@@ -30,7 +30,7 @@ pub fn openapi(version: &str) -> Value {
         "info": {
             "title": "rdmascope",
             "version": version,
-            "description": "Latency and bandwidth between all RDMA endpoints of a cluster. Units stand in the names of the \
+            "description": "Latency, bandwidth and loss between all RDMA endpoints of a cluster. Units stand in the names of the \
                 fields; times are RFC 3339 in UTC; what is not known is null.",
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },

@@ -1,8 +1,10 @@
-//! One pair in full: what is known of its latency and its bandwidth.
+//! One pair in full: what is known of its latency, its bandwidth and its pings.
 
 use rdmascope_model::{BandwidthStats, CounterDelta, Exclusion, Failure, LatencyStats, Wall};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use super::{PairVerdict, PingFigures};
 
 /// Answer of `GET /api/v1/pairs/{source}/{target}`. The other direction is a pair of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -15,6 +17,10 @@ pub struct PairView {
     pub latency: CellView<LatencyFigures>,
     /// RC RDMA write goodput from source to target.
     pub bandwidth: CellView<BandwidthFigures>,
+    /// UD pings from source to target and their answers.
+    pub ping: CellView<PingFigures>,
+    /// What is wrong with the pair although its pings are answered, the most telling first.
+    pub verdicts: Vec<PairVerdict>,
 }
 
 /// What can be said of one pair and metric.
@@ -77,7 +83,7 @@ pub struct CellView<F> {
     pub measured_at: Option<String>,
     /// How long ago that was, seconds.
     pub age_seconds: Option<f64>,
-    /// How it was measured: `rc_half_rtt`, `rc_write`, `tcp_half_rtt` or `tcp_stream`.
+    /// How it was measured: `rc_half_rtt`, `rc_write`, `tcp_half_rtt`, `tcp_stream` or `ud_network_rtt`.
     pub method: Option<String>,
     /// Numbers; `null` unless the cell is fresh or stale.
     #[schema(schema_with = nullable::<F>)]
@@ -213,6 +219,8 @@ pub struct BandwidthFigures {
     pub average_bits_per_second: u64,
     /// The slowest tenth of the window, bits per second; from 50 completions on.
     pub worst_window_bits_per_second: Option<u64>,
+    /// Coefficient of variation of the rate over the tenths of the window, in thousandths; told by reports of single probes only.
+    pub variation_permille: Option<u32>,
 }
 
 impl From<&BandwidthStats> for BandwidthFigures {
@@ -223,6 +231,7 @@ impl From<&BandwidthStats> for BandwidthFigures {
             duration_ns: stats.duration_ns,
             average_bits_per_second: stats.average_bps,
             worst_window_bits_per_second: stats.worst_window_bps,
+            variation_permille: stats.variation_permille,
         }
     }
 }

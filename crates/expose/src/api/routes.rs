@@ -7,9 +7,10 @@ use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::{
-    AcknowledgeAnswer, AcknowledgeRequest, EndpointList, EventList, FindingList, HealthView, MaintenanceList,
-    MaintenanceRequest, MatrixView, NodeDetail, NodeList, PairView, PauseRequest, PauseView, ProbeRequest,
-    ProbeView, ReadyView, RemoveRequest, StatusView, SweepList, SweepRequest, SweepView,
+    AcknowledgeAnswer, AcknowledgeRequest, EndpointList, EventList, FindingList, HealthView, IncastRequest,
+    MaintenanceList, MaintenanceRequest, MatrixView, NodeDetail, NodeList, PairView, PauseRequest, PauseView,
+    ProbeRequest, ProbeView, ReadyView, RemoveRequest, ServiceList, StatusView, SweepList, SweepRequest,
+    SweepView,
 };
 
 /// HTTP method.
@@ -142,7 +143,7 @@ pub const ROUTES: &[Route] = &[
             Query {
                 name: "metric",
                 text: "What was measured; latency when left out.",
-                values: &["latency", "bandwidth"],
+                values: &["latency", "bandwidth", "ping"],
             },
             Query {
                 name: "format",
@@ -170,7 +171,11 @@ pub const ROUTES: &[Route] = &[
     get(
         "/api/v1/pairs/{source}/{target}",
         "One pair in full",
-        &[ok("Both metrics of the pair.", &[Body::Json(of::<PairView>())]), BAD, NOT_FOUND],
+        &[
+            ok("All metrics of the pair, and what is wrong with it.", &[Body::Json(of::<PairView>())]),
+            BAD,
+            NOT_FOUND,
+        ],
     ),
     get("/api/v1/sweeps", "The last sweeps", &[ok("The newest first.", &[Body::Json(of::<SweepList>())])]),
     post(
@@ -194,6 +199,17 @@ pub const ROUTES: &[Route] = &[
         "/api/v1/probes/{id}",
         "How far a probe is, step by step",
         &[ok("The probe.", &[Body::Json(of::<ProbeView>())]), BAD, NOT_FOUND],
+    ),
+    post(
+        "/api/v1/incasts",
+        "Let several endpoints send to one at once",
+        of::<IncastRequest>(),
+        &[accepted(&[Body::Json(of::<ProbeView>())]), BAD, NO_TOKEN, NOT_FOUND, CONFLICT, TOO_LARGE, NOT_NOW],
+    ),
+    get(
+        "/api/v1/services",
+        "Services of the configuration: device, class and peers",
+        &[ok("By name.", &[Body::Json(of::<ServiceList>())])],
     ),
     get("/api/v1/pause", "What is paused", &[ok("What is paused now.", &[Body::Json(of::<PauseView>())])]),
     post(

@@ -1,10 +1,10 @@
-//! What a person or a program asks for: sweeps over all pairs, and one probe of one pair.
+//! What a person or a program asks for: sweeps over all pairs, probes and full reports of one pair, and incasts.
 
 use rdmascope_model::Metric;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{FailureView, PairView};
+use super::{EndpointView, FailureView, IncastView, MeasurementView, PairView, SkippedView, VerdictView};
 
 /// Which metrics to measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -26,7 +26,8 @@ impl MetricChoice {
         match self {
             Self::Latency => &[Metric::Latency],
             Self::Bandwidth => &[Metric::Bandwidth],
-            Self::All => &Metric::ALL,
+            // Pings are sent all the time; nobody has to ask.
+            Self::All => &[Metric::Latency, Metric::Bandwidth],
         }
     }
 
@@ -139,7 +140,7 @@ pub struct SweepPlan {
 }
 
 /// Body of `POST /api/v1/probes`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeRequest {
     /// Endpoint that sends: `NODE/DEVICE/PORT`, or the start of it where that names one endpoint.
@@ -152,6 +153,60 @@ pub struct ProbeRequest {
     /// The nodes are known to carry no job: the idle gate of bandwidth does not apply.
     #[serde(default)]
     pub drained: bool,
+    /// Measure bandwidth although a job may be there, of this one pair. Limits, pauses and the guard against congestion hold all the
+    /// same; it must begin within a minute, and the history has its beginning and its end. Not together with `drained`.
+    #[serde(default)]
+    pub force: bool,
+    /// Everything that can be measured of the pair, with verdicts; `metric` is not looked at.
+    #[serde(default)]
+    pub full: bool,
+    /// Equal-cost paths to assume between the two ends, 1 to 32, for `full`; 4 when left out.
+    #[serde(default)]
+    pub paths: Option<u32>,
+    /// GPU whose memory to measure, for `full`.
+    #[serde(default)]
+    pub gpu: Option<u8>,
+    /// Class of the packets: a DSCP, 0 to 63; a service level, 0 to 15, on InfiniBand.
+    #[serde(default)]
+    pub class: Option<u8>,
+    /// RDMA device of both ends, where `source` and `target` name nodes.
+    #[serde(default)]
+    pub device: Option<String>,
+    /// Takes device and class from this service of the configuration, where they are left out.
+    #[serde(default)]
+    pub service: Option<String>,
+}
+
+/// Body of `POST /api/v1/incasts`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IncastRequest {
+    /// Endpoints that send, 2 to 8, all at once.
+    pub sources: Vec<String>,
+    /// Endpoint that receives.
+    pub target: String,
+    /// The nodes are known to carry no job: the idle gate of bandwidth does not apply.
+    #[serde(default)]
+    pub drained: bool,
+    /// Class of the packets, as for a probe.
+    #[serde(default)]
+    pub class: Option<u8>,
+    /// RDMA device of all ends, where the names are those of nodes.
+    #[serde(default)]
+    pub device: Option<String>,
+}
+
+/// What kind of run a probe is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProbeKind {
+    /// Latency or bandwidth of one pair, or both.
+    #[default]
+    Probe,
+    /// Everything about one pair.
+    Full,
+    /// Several sources to one target.
+    Incast,
 }
 
 /// How far a probe is.
@@ -199,6 +254,24 @@ pub struct ProbeView {
     pub failure: Option<FailureView>,
     /// Why it was not run: `busy`, `maintenance` or `policy`.
     pub excluded: Option<String>,
+    /// What kind of run it is.
+    #[serde(default)]
+    pub kind: ProbeKind,
+    /// Source and target as their agents had described them when it began.
+    #[serde(default)]
+    pub ends: Vec<EndpointView>,
+    /// What is measured, in this order.
+    #[serde(default)]
+    pub measurements: Vec<MeasurementView>,
+    /// What was left out.
+    #[serde(default)]
+    pub skipped: Vec<SkippedView>,
+    /// What it all means, the worst first; empty until it is over, and for an ordinary probe.
+    #[serde(default)]
+    pub verdicts: Vec<VerdictView>,
+    /// What an incast found; `null` until it is over.
+    #[serde(default)]
+    pub incast: Option<IncastView>,
 }
 
 /// One step of a probe.
@@ -208,7 +281,7 @@ pub struct ProbeStep {
     pub at_ms: u64,
     /// Who did it: `source`, `target` or `coordinator`.
     pub side: String,
-    /// Which step: `admit`, `open`, `init`, `exchange`, `rtr`, `rts`, `first-byte` or `measure`.
+    /// Which step: `admit`, `open`, `init`, `exchange`, `resolve`, `rtr`, `rts`, `first-byte` or `measure`.
     pub step: String,
     /// What happened, in words.
     pub text: String,

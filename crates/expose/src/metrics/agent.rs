@@ -11,8 +11,9 @@ use rdmascope_model::{
 use super::Family;
 use super::catalogue::{
     BUILD_INFO, CHECK_STATUS, CHECKS_LAST_RUN, COLLECTOR_DURATION, COLLECTOR_SUCCESS, FINDING,
-    FINDINGS_LEFT_OUT, KERNEL_LOG_LINES, KERNEL_LOG_LOST, PAUSED, PORT_CARRIER_CHANGES, PORT_GIDS, PORT_INFO,
-    PORT_MTU, PORT_PHYSICAL_STATE, PORT_RATE, PORT_RETRANSMITS, PORT_STATE, PORT_UP, UPLINK_CONNECTED,
+    FINDINGS_LEFT_OUT, KERNEL_LOG_LINES, KERNEL_LOG_LOST, MESH_DROPPED, MESH_ENDPOINTS, MESH_GAP,
+    MESH_RECEIVES, MESH_REFUSED, MESH_WAITED, PAUSED, PORT_CARRIER_CHANGES, PORT_GIDS, PORT_INFO, PORT_MTU,
+    PORT_PHYSICAL_STATE, PORT_RATE, PORT_RETRANSMITS, PORT_STATE, PORT_UP, UPLINK_CONNECTED,
 };
 use super::counters::COUNTERS;
 use super::text::{Samples, Text};
@@ -42,6 +43,27 @@ pub struct AgentInput<'a> {
     pub paused: PauseLevel,
     /// The coordinator is connected.
     pub uplink_connected: bool,
+    /// How the mesh of pings does; `None` before it has told.
+    pub mesh: Option<MeshInput>,
+}
+
+/// How the mesh of pings does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeshInput {
+    /// Endpoints that are open.
+    pub endpoints: u32,
+    /// Receive buffers that are posted.
+    pub receives_posted: u32,
+    /// Receive buffers that should be.
+    pub receives_wanted: u32,
+    /// Datagrams thrown away since the start.
+    pub refused: u64,
+    /// Batches that nobody took, since the start.
+    pub dropped: u64,
+    /// Longest time between two turns of its thread.
+    pub longest_gap: Duration,
+    /// Of that time, what it waited for a processor; `None` where the kernel does not tell.
+    pub waited: Option<Duration>,
 }
 
 /// The text of an agent's own families.
@@ -54,7 +76,20 @@ pub fn agent(input: &AgentInput<'_>) -> String {
     about_checks(&mut text, input);
     build_info(&mut text, input.version, "agent");
     paused(&mut text, input.paused);
+    input.mesh.iter().for_each(|mesh| about_mesh(&mut text, mesh));
     text.done()
+}
+
+fn about_mesh(text: &mut Text, mesh: &MeshInput) {
+    text.single(&MESH_ENDPOINTS, mesh.endpoints);
+    text.family(&MESH_RECEIVES, |out| {
+        out.add(&["posted"], mesh.receives_posted);
+        out.add(&["wanted"], mesh.receives_wanted);
+    });
+    text.single(&MESH_REFUSED, mesh.refused);
+    text.single(&MESH_DROPPED, mesh.dropped);
+    text.single(&MESH_GAP, mesh.longest_gap.as_secs_f64());
+    mesh.waited.iter().for_each(|waited| text.single(&MESH_WAITED, waited.as_secs_f64()));
 }
 
 pub(super) fn build_info(text: &mut Text, version: &str, role: &str) {

@@ -109,6 +109,10 @@ const fn matrix(name: &'static str, labels: Labels, help: &'static str) -> Famil
     family(MATRIX, Scrape::Coordinator, Kind::Gauge, name, labels, help)
 }
 
+const fn mesh(kind: Kind, name: &'static str, labels: Labels, help: &'static str) -> Family {
+    family(SELF, Scrape::Agent, kind, name, labels, help)
+}
+
 const PAIR: Labels =
     &["source_node", "source_device", "target_node", "target_device", "rail", "method", "clock"];
 
@@ -188,17 +192,19 @@ catalogue! {
         "Median over all fresh pairs of their median latency; absent while none is fresh.");
     MATRIX_MEDIAN_BANDWIDTH = matrix("rdmascope_matrix_median_bandwidth_bytes_per_second", &[],
         "Median over all fresh pairs of their average bandwidth; absent while none is fresh.");
+    MATRIX_MEDIAN_PING = matrix("rdmascope_matrix_median_ping_seconds", &[],
+        "Median over all fresh pairs of the median network round trip of their pings; absent while none is fresh.");
     PROBE_LATENCY = family(MATRIX, Scrape::Coordinator, Kind::Histogram, "rdmascope_probe_latency_seconds", &[],
         "Median latency (half round trip) of each completed latency probe.");
     PROBE_BANDWIDTH_RATIO = family(MATRIX, Scrape::Coordinator, Kind::Histogram, "rdmascope_probe_bandwidth_ratio", &[],
         "Average bandwidth of each completed bandwidth probe over the signalling rate of the slower of its two ports.");
     PROBES = family(MATRIX, Scrape::Coordinator, Kind::Counter, "rdmascope_probes_total", &["metric", "outcome"],
-        "Probes that ended: measured, failed or excluded.");
+        "Probes that ended: measured, failed or excluded; for ping: batches of pings, which failed when none was answered.");
     PROBE_FAILURES = family(MATRIX, Scrape::Coordinator, Kind::Counter, "rdmascope_probe_failures_total", &["cause"],
         "Failed probes by cause.");
     PAIR_LATENCY = family(PAIRS, Scrape::Pairs, Kind::Summary, "rdmascope_pair_latency_seconds",
         &["source_node", "source_device", "target_node", "target_device", "rail", "method", "clock", "quantile"],
-        "Latency (half round trip) of an ordered pair, by quantile; only fresh pairs.");
+        "Latency of an ordered pair, by quantile; only fresh pairs. Half round trip (methods rc_half_rtt, tcp_half_rtt), or the round trip of pings without the time inside the hosts (ud_network_rtt, which has no 0.99: its batches are short).");
     PAIR_BANDWIDTH = family(PAIRS, Scrape::Pairs, Kind::Gauge, "rdmascope_pair_bandwidth_bytes_per_second", PAIR,
         "Average goodput from source to target; only fresh pairs.");
     PAIR_STATE = family(PAIRS, Scrape::Pairs, Kind::Gauge, "rdmascope_pair_state",
@@ -214,6 +220,18 @@ catalogue! {
         "Results thrown away because the queue to the coordinator was full.");
     EVENTS_DROPPED = family(SELF, Scrape::Agent, Kind::Counter, "rdmascope_events_dropped_total", &[],
         "Events of this node thrown away because no coordinator took them for too long.");
+    MESH_ENDPOINTS = mesh(Kind::Gauge, "rdmascope_mesh_endpoints", &[],
+        "Endpoints of this node that take pings. Like all of the mesh absent until its thread has told of itself.");
+    MESH_RECEIVES = mesh(Kind::Gauge, "rdmascope_mesh_receive_buffers", &["state"],
+        "Receive buffers for pings, over all endpoints: posted, and wanted. Fewer posted than wanted for long means that this agent grows deaf.");
+    MESH_REFUSED = mesh(Kind::Counter, "rdmascope_mesh_datagrams_refused_total", &[],
+        "Datagrams thrown away: unreadable, from nobody in the address book, or too many.");
+    MESH_DROPPED = mesh(Kind::Counter, "rdmascope_mesh_batches_dropped_total", &[],
+        "Batches of pings, own and heard, whose results nobody took in time, or no coordinator was there for.");
+    MESH_GAP = mesh(Kind::Gauge, "rdmascope_mesh_longest_gap_seconds", &[],
+        "Longest time between two turns of the mesh's thread while it had something to do, in the last few seconds.");
+    MESH_WAITED = mesh(Kind::Gauge, "rdmascope_mesh_processor_wait_seconds", &[],
+        "Of that time, what the thread waited for a processor; absent where the kernel does not tell.");
     KERNEL_READS = family(SELF, Scrape::Agent, Kind::Counter, "rdmascope_agent_kernel_reads_total", &["tier"],
         "Files, folders and links that the agent opened to read the machine, and its netlink questions, by the part that was read (see rdmascope_collector_duration_seconds).");
     AGENTS_REFUSED = family(SELF, Scrape::Coordinator, Kind::Counter, "rdmascope_agents_refused_total", &["reason"],
@@ -252,6 +270,7 @@ Made from the catalogue in `crates/expose/src/metrics`; a test compares them.
 
 - Text format 0.0.4. Base units: seconds, bytes, ratios from 0 to 1.
 - A value that is not known is absent, never 0. A failed or stale pair has no latency and no bandwidth, only its state.
+- A pair has the state of its pings only where both endpoints take datagrams. Path labels are in no label.
 - `/metrics` grows with the number of ports and nodes. `/metrics/pairs` carries every ordered pair up to `metrics.pairs_max` (10,000);
   above it the pairs that failed or are stale, failed ones first, at most 1,000, and `rdmascope_pairs_left_out` says how many are missing.
 - The `device` of a pair is the RDMA device; for ports other than the first it is followed by `/` and the port number.

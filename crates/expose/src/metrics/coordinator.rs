@@ -5,8 +5,8 @@ use rdmascope_model::{Metric, Status};
 use super::agent::{build_info, paused};
 use super::catalogue::{
     CLUSTER_FINDINGS, ENDPOINTS, EPOCH, GRANTS, INSECURE, LEASES, MATRIX_AGE, MATRIX_COVERAGE,
-    MATRIX_MEDIAN_BANDWIDTH, MATRIX_MEDIAN_LATENCY, MATRIX_STALE_AFTER, NODES, NODES_MAINTENANCE,
-    NODES_PAUSED, PAIRS_BY_STATE, QUEUE_ENTRIES, QUEUE_LIMIT, SWEEP_PROBES, SWEEP_RUNNING,
+    MATRIX_MEDIAN_BANDWIDTH, MATRIX_MEDIAN_LATENCY, MATRIX_MEDIAN_PING, MATRIX_STALE_AFTER, NODES,
+    NODES_MAINTENANCE, NODES_PAUSED, PAIRS_BY_STATE, QUEUE_ENTRIES, QUEUE_LIMIT, SWEEP_PROBES, SWEEP_RUNNING,
 };
 use super::text::Text;
 use crate::api::{CellState, PauseLevel};
@@ -192,7 +192,8 @@ fn cluster(text: &mut Text, input: &CoordinatorInput<'_>) {
 
 fn sweeps(text: &mut Text, metrics: &[MetricInput]) {
     text.family(&SWEEP_RUNNING, |out| {
-        for row in metrics {
+        // Pings need no sweep.
+        for row in metrics.iter().filter(|row| row.metric != Metric::Ping) {
             out.add(&[row.metric.as_str()], u8::from(row.sweep.is_some_and(|sweep| sweep.running)));
         }
     });
@@ -235,6 +236,7 @@ fn matrix(text: &mut Text, metrics: &[MetricInput]) {
     for (metric, family, unit) in [
         (Metric::Latency, &MATRIX_MEDIAN_LATENCY, NS_PER_SECOND),
         (Metric::Bandwidth, &MATRIX_MEDIAN_BANDWIDTH, BITS_PER_BYTE),
+        (Metric::Ping, &MATRIX_MEDIAN_PING, NS_PER_SECOND),
     ] {
         if let Some(median) = metrics.iter().find(|row| row.metric == metric).and_then(|row| row.median) {
             text.single(family, median as f64 / unit);

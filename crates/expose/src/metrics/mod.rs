@@ -10,11 +10,11 @@ mod own;
 mod pairs;
 mod text;
 
-pub use agent::{AgentInput, agent};
+pub use agent::{AgentInput, MeshInput, agent};
 pub use catalogue::{Family, Kind, Scrape, families, markdown};
 pub use coordinator::{
     CoordinatorInput, FindingCounts, FindingState, MetricInput, QueueInput, SweepInput, coordinator,
 };
 pub use own::{AgentOwn, CoordinatorOwn, ProbeOutcome, encode};
-pub use pairs::{PairBandwidth, PairLatency, PairRow, pairs};
+pub use pairs::{PairBandwidth, PairLatency, PairPing, PairRow, pairs};
 pub use text::CONTENT_TYPE;

@@ -175,6 +175,11 @@ impl CoordinatorOwn {
         }
     }
 
+    /// A batch of pings was answered, at least in part.
+    pub fn pinged(&self) {
+        self.ended(Metric::Ping, ProbeOutcome::Measured);
+    }
+
     /// A probe failed.
     pub fn failed(&self, metric: Metric, cause: Cause) {
         self.ended(metric, ProbeOutcome::Failed);

@@ -29,6 +29,8 @@ pub struct PairRow<'a> {
     pub latency: PairLatency<'a>,
     /// Bandwidth.
     pub bandwidth: PairBandwidth<'a>,
+    /// Pings; `None` where they do not cover the pair.
+    pub ping: Option<PairPing<'a>>,
 }
 
 /// Latency of a pair.
@@ -59,9 +61,28 @@ pub struct PairBandwidth<'a> {
     pub clock: &'a str,
 }
 
+/// Pings of a pair.
+#[derive(Clone, Copy, Debug)]
+pub struct PairPing<'a> {
+    /// State now.
+    pub state: CellState,
+    /// Median network round trip, nanoseconds; ignored unless fresh.
+    pub p50_ns: Option<u64>,
+    /// `sw` or `hw`.
+    pub clock: &'a str,
+}
+
+/// The label of pings; the figures of the other methods have their own.
+const PING_METHOD: &str = "ud_network_rtt";
+
 impl<'a> PairRow<'a> {
     fn has(&self, state: CellState) -> bool {
-        self.latency.state == state || self.bandwidth.state == state
+        self.states().any(|(_, is)| is == state)
+    }
+
+    fn states(&self) -> impl Iterator<Item = (Metric, CellState)> {
+        let always = [(Metric::Latency, self.latency.state), (Metric::Bandwidth, self.bandwidth.state)];
+        always.into_iter().chain(self.ping.map(|ping| (Metric::Ping, ping.state)))
     }
 
     fn labels(&self) -> [Cow<'a, str>; 4] {
@@ -134,12 +155,16 @@ fn chunks<'a>(
 }
 
 fn latency(out: &mut String, row: &PairRow<'_>) {
-    if row.latency.state != CellState::Fresh {
-        return;
-    }
     let [source, source_device, target, target_device] = &row.labels();
-    let (method, clock) = (row.latency.method, row.latency.clock);
-    for (quantile, ns) in [("0.5", row.latency.p50_ns), ("0.99", row.latency.p99_ns)] {
+    let connected = (row.latency.method, row.latency.clock);
+    let fresh = row.latency.state == CellState::Fresh;
+    let ping = row.ping.filter(|ping| ping.state == CellState::Fresh);
+    let figures = [
+        (connected, "0.5", row.latency.p50_ns.filter(|_| fresh)),
+        (connected, "0.99", row.latency.p99_ns.filter(|_| fresh)),
+        ((PING_METHOD, ping.map_or("", |ping| ping.clock)), "0.5", ping.and_then(|ping| ping.p50_ns)),
+    ];
+    for ((method, clock), quantile, ns) in figures {
         let Some(ns) = ns else { continue };
         let labels = [source, source_device, target, target_device, row.rail, method, clock, quantile];
         sample(out, &PAIR_LATENCY, &labels, Seconds(ns));
@@ -158,7 +183,7 @@ fn bandwidth(out: &mut String, row: &PairRow<'_>) {
 
 fn states(out: &mut String, row: &PairRow<'_>) {
     let [source, source_device, target, target_device] = &row.labels();
-    for (metric, state) in [(Metric::Latency, row.latency.state), (Metric::Bandwidth, row.bandwidth.state)] {
+    for (metric, state) in row.states() {
         let labels =
             [source, source_device, target, target_device, row.rail, metric.as_str(), state.as_str()];
         sample(out, &PAIR_STATE, &labels, 1);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rdmascope_expose::api::CellState;
-use rdmascope_expose::metrics::{Family, Kind, Scrape, agent, families, pairs};
+use rdmascope_expose::metrics::{Family, Kind, PairRow, Scrape, agent, families, pairs};
 use rdmascope_model::{EndpointName, GidType, LinkLayer, PortState, Reading, Status};
 
 use crate::samples::{self, agent_input, agent_text, all_pairs, finding, fresh, names, port, snapshot};
@@ -257,17 +257,31 @@ fn a_fresh_pair_has_quantiles_bandwidth_and_its_state() {
 }
 
 #[test]
+fn pings_are_a_latency_of_their_own_method_and_clock_where_they_cover_the_pair() {
+    let (a, b) = a_and_b();
+    let row = fresh(&a, &b);
+    let text: String = pairs(1, 10, std::iter::once(row)).collect();
+    let ping = r#"rdmascope_pair_latency_seconds{source_node="a",source_device="mlx5_0",target_node="b",target_device="mlx5_0/2",method="ud_network_rtt",clock="hw",quantile="0.5"}"#;
+    assert_eq!(value(&text, ping), Some("0.000003"), "{text}");
+    assert_eq!(text.matches("ud_network_rtt").count(), 1 + 1, "the help and one quantile");
+    let without = PairRow { ping: None, ..row };
+    let text: String = pairs(1, 10, std::iter::once(without)).collect();
+    assert!(!text.contains(r#"metric="ping""#) && !text.contains(r#"method="ud_network_rtt""#), "{text}");
+}
+
+#[test]
 fn a_pair_that_is_not_fresh_has_a_state_and_no_number() {
     let (a, b) = a_and_b();
     for state in CellState::ALL.into_iter().filter(|s| *s != CellState::Fresh) {
         let mut row = fresh(&a, &b);
         row.latency.state = state;
         row.bandwidth.state = state;
+        row.ping.iter_mut().for_each(|ping| ping.state = state);
         let text: String = pairs(1, 10, std::iter::once(row)).collect();
         assert!(!text.contains("_seconds") && !text.contains("_bytes_per_second"), "{state:?}: {text}");
         let states: Vec<&str> =
             text.lines().filter(|line| line.starts_with("rdmascope_pair_state{")).collect();
-        assert_eq!(states.len(), 2);
+        assert_eq!(states.len(), 3);
         assert!(states.iter().all(|line| line.contains(state.as_str()) && line.ends_with(" 1")));
     }
 }
@@ -305,5 +319,5 @@ fn pairs_come_in_chunks_and_each_family_in_one_block() {
     let names: Vec<&str> = sample_lines(&text).into_iter().map(|(name, ..)| name).collect();
     let blocks = 1 + names.windows(2).filter(|pair| pair[0] != pair[1]).count();
     assert_eq!(blocks, 4);
-    assert_eq!(names.len(), 40 * 39 * 5 + 1);
+    assert_eq!(names.len(), 40 * 39 * 7 + 1);
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use prometheus::Registry;
 use rdmascope_expose::api::{CellState, PauseLevel};
 use rdmascope_expose::metrics::{
-    AgentInput, AgentOwn, CoordinatorInput, CoordinatorOwn, FindingCounts, FindingState, MetricInput,
-    PairBandwidth, PairLatency, PairRow, ProbeOutcome, QueueInput, SweepInput, agent, coordinator, encode,
-    pairs,
+    AgentInput, AgentOwn, CoordinatorInput, CoordinatorOwn, FindingCounts, FindingState, MeshInput,
+    MetricInput, PairBandwidth, PairLatency, PairPing, PairRow, ProbeOutcome, QueueInput, SweepInput, agent,
+    coordinator, encode, pairs,
 };
 use rdmascope_model::{
     Cause, Device, EndpointName, Finding, GidEntry, GidType, KernelLog, LinkLayer, LogHit, Metric, Netdev,
@@ -142,6 +142,7 @@ pub(crate) fn agent_input<'a>(snapshot: Option<&'a Snapshot>, findings: &'a [Fin
         retransmits,
         paused: PauseLevel::Bandwidth,
         uplink_connected: true,
+        mesh: None,
     }
 }
 
@@ -164,7 +165,17 @@ pub(crate) fn agent_text() -> String {
         KernelLog { hits: vec![hit.clone(), LogHit { count: 3, ..hit }], lost: 4, ..KernelLog::default() };
     let took = BTreeMap::from([("state", std::time::Duration::from_micros(1_500))]);
     let input = agent_input(Some(&snapshot), &findings);
-    agent(&AgentInput { kernel_log: Some(&log), took: &took, ..input }) + &encode(&registry).unwrap()
+    let mesh = MeshInput {
+        endpoints: 8,
+        receives_posted: 255,
+        receives_wanted: 256,
+        refused: 2,
+        dropped: 1,
+        longest_gap: std::time::Duration::from_millis(20),
+        waited: Some(std::time::Duration::from_millis(15)),
+    };
+    agent(&AgentInput { kernel_log: Some(&log), took: &took, mesh: Some(mesh), ..input })
+        + &encode(&registry).unwrap()
 }
 
 /// The matrix of one metric in short.
@@ -245,6 +256,7 @@ pub(crate) fn fresh<'a>(source: &'a EndpointName, target: &'a EndpointName) -> P
             method: "rc_write",
             clock: "sw",
         },
+        ping: Some(PairPing { state: CellState::Fresh, p50_ns: Some(3_000), clock: "hw" }),
     }
 }
 

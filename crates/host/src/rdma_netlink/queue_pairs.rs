@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 /// What stands in the place of an owner that the kernel does not show.
 const HIDDEN: &str = "-";
 
-/// The queue pairs of all RDMA devices; in a capture from `rdmascope/rdma/queue_pairs`, lines `DEVICE PORT PID NAME COUNT`.
+/// The queue pairs of all RDMA devices, or of the one that is named; in a capture, those of all from `rdmascope/rdma/queue_pairs`, lines `DEVICE PORT PID NAME COUNT`.
 ///
 /// The kernel asks the driver for each queue pair, on mlx5 one firmware command: a job with thousands costs some 10 ms. `Absent`
 /// where there is no RDMA netlink.
-pub(crate) fn queue_pairs(tree: &Tree) -> Reading<Vec<QueuePairs>> {
+pub(crate) fn queue_pairs(tree: &Tree, only: Option<&str>) -> Reading<Vec<QueuePairs>> {
     if !tree.is_real() {
         return captured_queue_pairs(tree);
     }
@@ -29,7 +29,8 @@ pub(crate) fn queue_pairs(tree: &Tree) -> Reading<Vec<QueuePairs>> {
         name.value().cloned().unwrap_or_else(|| HIDDEN.to_owned())
     };
     let mut all = Vec::new();
-    for (device, known) in &asked.devices {
+    for (device, known) in asked.devices.iter().filter(|(device, _)| only.is_none_or(|only| only == *device))
+    {
         match of_device(&asked, device, known.index, &comm) {
             Ok(found) => all.extend(found),
             Err(refusal) => {

@@ -49,6 +49,7 @@ pub(super) fn result(r: wire::ProbeResult) -> Result<ProbeResult, FrameError> {
         measured_at: Wall(r.measured_at_ms),
         outcome,
         effects: r.effects.map(|e| effects(&e).map(Box::new)).transpose()?,
+        evidence: text("evidence of a result", r.evidence)?,
     })
 }
 
@@ -79,6 +80,7 @@ fn bandwidth(b: &wire::Bandwidth) -> Result<BandwidthStats, FrameError> {
         average_bps: b.average_bps,
         worst_window_bps: b.worst_window_bps,
         completions: b.completions,
+        variation_permille: b.variation_permille,
     })
 }
 
@@ -128,7 +130,6 @@ pub(super) fn lease(l: wire::Lease) -> Result<ToAgent, FrameError> {
             interval: Duration::from_micros(s.interval_us.into()),
         }),
     };
-    let urgencies = [Urgency::Background, Urgency::Operator, Urgency::Drained];
     let plan = ProbePlan {
         lease: LeaseId(l.lease),
         role: role(l.role)?,
@@ -136,7 +137,7 @@ pub(super) fn lease(l: wire::Lease) -> Result<ToAgent, FrameError> {
         peer: name("peer endpoint", l.peer)?,
         spec,
         manner: l.manner.map(|m| manner(&m)).transpose()?.unwrap_or_default(),
-        urgency: one_of("urgency", l.urgency, urgencies, to_wire::urgency)?,
+        urgency: one_of("urgency", l.urgency, Urgency::ALL, to_wire::urgency)?,
         expires_in: Duration::from_millis(l.expires_in_ms.into()),
     };
     Ok(ToAgent::Lease { epoch: l.epoch, plan, setup_within: Duration::from_millis(l.setup_within_ms.into()) })

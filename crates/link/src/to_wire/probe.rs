@@ -2,6 +2,7 @@
 
 use super::{metric, millis, name, ping, role, side, step, urgency};
 use crate::ProbeResult;
+use crate::fit::sentence;
 use crate::wire::{self, OutcomeKind, SpecKind};
 use rdmascope_model::{
     BandwidthStats, Carrier, Effects, Failure, LatencyStats, Manner, Memory, Outcome, PerPriority, ProbePlan,
@@ -33,6 +34,7 @@ pub(super) fn result(r: &ProbeResult) -> wire::ProbeResult {
         retransmits,
         outcome: Some(outcome),
         effects: r.effects.as_deref().map(effects),
+        evidence: sentence(&r.evidence),
     }
 }
 
@@ -56,6 +58,7 @@ fn bandwidth(stats: &BandwidthStats) -> wire::Bandwidth {
         average_bps: stats.average_bps,
         worst_window_bps: stats.worst_window_bps,
         completions: stats.completions,
+        variation_permille: stats.variation_permille,
     }
 }
 

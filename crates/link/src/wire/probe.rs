@@ -29,6 +29,8 @@ pub(crate) struct ProbeResult {
     pub(crate) outcome: Option<OutcomeKind>,
     #[prost(message, optional, tag = "16")]
     pub(crate) effects: Option<Effects>,
+    #[prost(string, tag = "17")]
+    pub(crate) evidence: String,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
@@ -124,6 +126,8 @@ pub(crate) struct Bandwidth {
     pub(crate) worst_window_bps: Option<u64>,
     #[prost(uint32, tag = "5")]
     pub(crate) completions: u32,
+    #[prost(uint32, optional, tag = "6")]
+    pub(crate) variation_permille: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]

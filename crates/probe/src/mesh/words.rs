@@ -17,7 +17,7 @@ pub struct MeshGrant {
 }
 
 /// To the mesh. Each replaces what was said before of the same thing.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MeshCommand {
     /// The endpoints that take part: those that can be probed now. One that is missing is closed at once.
     Endpoints(Vec<EndpointInfo>),
@@ -36,6 +36,8 @@ pub enum MeshEvent {
     Closed(EndpointName, Option<Failure>),
     /// A batch of pings from this endpoint to this peer is over.
     Pings(EndpointName, EndpointName, Box<PingStats>),
+    /// Pings from this endpoint to this peer could not even be sent: its address does not resolve.
+    Unreachable(EndpointName, EndpointName, Failure),
     /// A batch of somebody's pings was heard.
     Heard(Heard),
     /// How the poller does; at most every few seconds.

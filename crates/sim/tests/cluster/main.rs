@@ -7,8 +7,14 @@ mod common;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod mesh;
+#[cfg(test)]
 mod paths;
 #[cfg(test)]
+mod reports;
+#[cfg(test)]
 mod restarts;
+#[cfg(test)]
+mod safety;
 #[cfg(test)]
 mod sweeps;

@@ -71,6 +71,24 @@ impl Fake {
         unsafe { raise(kind, port, queue_pair) }
     }
 
+    /// Connects two queue pairs as a driver does for the connection manager.
+    pub(crate) fn join(&self, one: u32, other: u32) {
+        // SAFETY: the signature is that of fake_join in queues.c.
+        let join = unsafe { self.control.get::<unsafe extern "C" fn(c_uint, c_uint)>("fake_join") };
+        let join = join.expect("the fake exports fake_join");
+        // SAFETY: plain numbers.
+        unsafe { join(one, other) }
+    }
+
+    /// Ends a connection that [`Fake::join`] made, on one side.
+    pub(crate) fn part(&self, one: u32) {
+        // SAFETY: the signature is that of fake_part in queues.c.
+        let part = unsafe { self.control.get::<unsafe extern "C" fn(c_uint)>("fake_part") };
+        let part = part.expect("the fake exports fake_part");
+        // SAFETY: a plain number.
+        unsafe { part(one) }
+    }
+
     /// Every object was released, and none before its children.
     pub(crate) fn assert_nothing_left(&self) {
         assert_eq!(self.get("live"), 0, "objects left alive");

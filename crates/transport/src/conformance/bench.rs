@@ -36,6 +36,8 @@ pub(super) type Tamper = Box<dyn FnMut(Role, Output) -> Option<Output>>;
 
 pub(super) struct Bench<'a> {
     case: &'static str,
+    /// How this case probes.
+    pub(super) manner: Manner,
     drive: &'a mut dyn Drive,
     held: Option<&'a dyn Fn() -> usize>,
     held_at_first: usize,
@@ -52,11 +54,12 @@ impl<'a> Bench<'a> {
             End { role, transport, endpoint, probes: BTreeMap::new(), inbox: VecDeque::new() }
         });
         let tamper: Tamper = Box::new(|_, output| Some(output));
-        Self { case: "", drive: subject.drive, held: subject.held, held_at_first, ends, tamper, leases: 0 }
+        let (manner, drive, held) = (Manner::default(), subject.drive, subject.held);
+        Self { case: "", manner, drive, held, held_at_first, ends, tamper, leases: 0 }
     }
 
-    pub(super) fn begin(&mut self, case: &'static str) {
-        self.case = case;
+    pub(super) fn begin(&mut self, case: &'static str, manner: Manner) {
+        (self.case, self.manner) = (case, manner);
         self.tamper = Box::new(|_, output| Some(output));
     }
 
@@ -115,7 +118,7 @@ impl<'a> Bench<'a> {
             local,
             peer,
             spec,
-            manner: Manner::default(),
+            manner: self.manner,
             urgency: Urgency::Operator,
             expires_in,
         };
@@ -251,7 +254,7 @@ impl Drop for Bench<'_> {
     /// Names the case in which an assertion failed.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("the transport broke this rule: {}", self.case);
+            eprintln!("the transport broke this rule: {} ({:?})", self.case, self.manner);
         }
     }
 }

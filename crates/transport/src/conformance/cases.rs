@@ -8,17 +8,18 @@ use rdmascope_probe::{Input, Output, TransportEvent};
 use std::time::Duration;
 
 /// A lease that is long enough for everything, on a slow emulated machine too.
-const LONG: Duration = Duration::from_secs(20);
+pub(super) const LONG: Duration = Duration::from_secs(20);
 /// A lease that runs out while the case waits for that.
 const SHORT: Duration = Duration::from_secs(2);
 /// Time in which something has surely begun, and a measurement of [`LONG_LATENCY`] or [`LONG_BANDWIDTH`] is not over.
-const A_WHILE: Duration = Duration::from_millis(5);
+pub(super) const A_WHILE: Duration = Duration::from_millis(5);
 
-const LATENCY: ProbeSpec = ProbeSpec::Latency(LatencySpec { samples: 400, warmup: 20, message_bytes: 8 });
+pub(super) const LATENCY: ProbeSpec =
+    ProbeSpec::Latency(LatencySpec { samples: 400, warmup: 20, message_bytes: 8 });
 /// Takes at least 40 ms on the fastest hardware there is (1 µs one way).
-const LONG_LATENCY: ProbeSpec =
+pub(super) const LONG_LATENCY: ProbeSpec =
     ProbeSpec::Latency(LatencySpec { samples: 10_000, warmup: 10_000, message_bytes: 8 });
-const STREAM: BandwidthSpec = BandwidthSpec {
+pub(super) const STREAM: BandwidthSpec = BandwidthSpec {
     message_bytes: 64 << 10,
     depth: 8,
     warmup: Duration::from_millis(5),
@@ -27,19 +28,19 @@ const STREAM: BandwidthSpec = BandwidthSpec {
     bytes_max: 4 << 30,
 };
 const BANDWIDTH: ProbeSpec = ProbeSpec::Bandwidth(STREAM);
-const LONG_BANDWIDTH: ProbeSpec = ProbeSpec::Bandwidth(BandwidthSpec {
+pub(super) const LONG_BANDWIDTH: ProbeSpec = ProbeSpec::Bandwidth(BandwidthSpec {
     duration: Duration::from_millis(500),
     bytes_max: 50_000_000_000,
     ..STREAM
 });
 
-type Case = fn(&mut Bench<'_>);
+pub(super) type Case = fn(&mut Bench<'_>);
 
 /// Every case by its name.
 pub(super) const ALL: &[(&str, Case)] = &[
     ("latency gives exactly the samples asked for, on both sides", latency),
     ("latency works with one sample, one byte, large messages", odd_latency),
-    ("bandwidth gives what was completed, from the source alone", bandwidth),
+    ("bandwidth gives what was completed, from the source; the target tells no more than its end", bandwidth),
     ("bandwidth stops at its byte cap", capped_bandwidth),
     ("an offer that is garbage is told as bad peer data", garbage_offer),
     ("a peer that never connects is told by name", peer_never_connects),
@@ -67,8 +68,8 @@ fn latency(bench: &mut Bench<'_>) {
         assert!(figures.is_sorted(), "{role:?}: out of order: {stats:?}");
         assert!(stats.host_delayed <= stats.count, "{role:?}: {stats:?}");
     }
-    expect_heard(bench, Role::Source, lease, 3);
-    expect_heard(bench, Role::Target, lease, 3);
+    expect_end(bench, Role::Source, lease, true);
+    expect_end(bench, Role::Target, lease, true);
 }
 
 fn odd_latency(bench: &mut Bench<'_>) {
@@ -86,15 +87,22 @@ fn bandwidth(bench: &mut Bench<'_>) {
     let lease = bench.open(BANDWIDTH, LONG);
     let outcome = bench.report(Role::Source, lease, LONG);
     let Outcome::Bandwidth(stats, _) = outcome else { panic!("no bandwidth: {outcome:?}") };
-    assert!(stats.completions >= STREAM.completions_min, "{stats:?}");
+    // Fewer than asked for are told when they take more than four times the duration: an emulated machine may be as slow.
+    let patience = STREAM.duration * 4;
+    let enough = stats.completions >= STREAM.completions_min;
+    assert!(enough || u128::from(stats.duration_ns) >= patience.as_nanos(), "{stats:?}");
     assert_eq!(stats.bytes, u64::from(stats.completions) * u64::from(STREAM.message_bytes));
     assert!(stats.bytes <= STREAM.bytes_max, "{stats:?}");
     let bits = u128::from(stats.bytes) * 8_000_000_000;
     assert_eq!(u128::from(stats.average_bps), bits / u128::from(stats.duration_ns), "{stats:?}");
-    assert!(stats.worst_window_bps.is_some_and(|worst| worst <= stats.average_bps), "{stats:?}");
-    bench.wait(A_WHILE, |_| false);
-    // Prepared and connected, and nothing of its own about the result.
-    expect_heard(bench, Role::Target, lease, 2);
+    assert_eq!(stats.worst_window_bps.is_some(), enough, "{stats:?}");
+    assert!(stats.worst_window_bps.is_none_or(|worst| worst <= stats.average_bps), "{stats:?}");
+    expect_end(bench, Role::Source, lease, true);
+    bench.wait(A_WHILE, |bench| bench.probe(Role::Target, lease).report.is_some());
+    let report = &bench.probe(Role::Target, lease).report;
+    assert!(matches!(report, None | Some(Outcome::Served)), "the target has no figures: {report:?}");
+    let told = report.is_some();
+    expect_end(bench, Role::Target, lease, told);
 }
 
 fn capped_bandwidth(bench: &mut Bench<'_>) {
@@ -220,7 +228,7 @@ fn prepare_twice(bench: &mut Bench<'_>) {
     bench.open_side(Role::Source, lease, BANDWIDTH, LONG);
     for role in [Role::Source, Role::Target] {
         assert_eq!(latency_of(bench, role, lease).count, 400, "{role:?}");
-        expect_heard(bench, role, lease, 3);
+        expect_end(bench, role, lease, true);
     }
 }
 
@@ -264,7 +272,7 @@ fn unknown_lease(bench: &mut Bench<'_>) {
     }
 }
 
-fn close_both(bench: &mut Bench<'_>, lease: LeaseId) {
+pub(super) fn close_both(bench: &mut Bench<'_>, lease: LeaseId) {
     bench.close(Role::Source, lease);
     bench.close(Role::Target, lease);
 }
@@ -283,7 +291,23 @@ fn failure_of(bench: &mut Bench<'_>, role: Role, lease: LeaseId, within: Duratio
     }
 }
 
-fn expect_heard(bench: &Bench<'_>, role: Role, lease: LeaseId, count: usize) {
+/// Prepared, connected, then what it moved (where it looked) and the end, where that `is_told`; each once, in this order.
+pub(super) fn expect_end(bench: &Bench<'_>, role: Role, lease: LeaseId, is_told: bool) {
     let heard = &bench.probe(role, lease).heard;
-    assert_eq!(heard.len(), count, "{role:?} heard {heard:?}");
+    let in_order = match &heard[..] {
+        [TransportEvent::Prepared { .. }, TransportEvent::Connected, end @ ..] => match end {
+            [] => !is_told,
+            [TransportEvent::Finished(_)] => is_told,
+            [TransportEvent::Effects(effects), TransportEvent::Finished(outcome)] => {
+                let resent = match outcome {
+                    Outcome::Latency(_, delta) | Outcome::Bandwidth(_, delta) => delta.retransmits,
+                    _ => effects.retransmits,
+                };
+                is_told && resent == effects.retransmits
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    assert!(in_order, "{role:?} heard {heard:?}");
 }

@@ -1,6 +1,6 @@
 //! The source's connection, made without waiting for it.
 
-use super::Trouble;
+use crate::sockets::{Own, Trouble};
 use rdmascope_model::{Cause, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -19,19 +19,20 @@ pub(super) struct Connecting {
 
 impl Connecting {
     /// A socket that will come from `own`, which the target checks.
-    pub(super) fn bind(own: IpAddr) -> Result<Self, Trouble> {
-        let family = if own.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    pub(super) fn bind(own: &Own) -> Result<Self, Trouble> {
+        let family = if own.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let made = || -> Result<OwnedFd, Errno> {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let socket = socket_with(family, SocketType::STREAM, flags, None)?;
             // An address in TIME_WAIT is no obstacle, and closing leaves none: a sweep makes thousands of connections.
             sockopt::set_socket_reuseaddr(&socket, true)?;
             sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
-            bind(&socket, &SocketAddr::new(own, 0))?;
+            own.mark(&socket)?;
+            bind(&socket, &SocketAddr::new(own.address, 0))?;
             Ok(socket)
         };
         let socket = made().map_err(|e| Trouble::io(Step::Open, format!("a socket on {own}"), &e.into()))?;
-        Ok(Self { socket: Some(socket), own, began: None })
+        Ok(Self { socket: Some(socket), own: own.address, began: None })
     }
 
     /// Begins, or looks how far it is; the stream is non-blocking.

@@ -1,9 +1,7 @@
 //! The target's listener: it lives until the leased peer is in, and lets in nobody else.
 
-use super::Trouble;
-use super::offer::{Offer, Token};
+use crate::sockets::{Offer, Own, Token, Trouble, random};
 use rdmascope_model::{Cause, Role, Step};
-use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
@@ -28,10 +26,11 @@ pub(super) struct Door {
 
 impl Door {
     /// Listens on `own`, and makes the offer that leads there.
-    pub(super) fn open(own: IpAddr, ports: Option<RangeInclusive<u16>>) -> Result<(Self, Offer), Trouble> {
-        let token = random().map_err(|e| Trouble::io(Step::Open, "reading /dev/urandom", &e))?;
+    pub(super) fn open(own: &Own, ports: Option<RangeInclusive<u16>>) -> Result<(Self, Offer), Trouble> {
+        let token: Token = random().map_err(|e| Trouble::io(Step::Open, "reading /dev/urandom", &e))?;
         let listen = || {
-            let listener = listen(own, ports, token[0])?;
+            let listener = listen(own.address, ports, token[0])?;
+            own.mark(&listener)?;
             listener.set_nonblocking(true)?;
             let address = listener.local_addr()?;
             Ok((listener, address))
@@ -125,11 +124,4 @@ fn listen(own: IpAddr, ports: Option<RangeInclusive<u16>>, seed: u8) -> io::Resu
     }
     let words = format!("no port of {}-{} is free", ports.start(), ports.end());
     Err(io::Error::new(io::ErrorKind::AddrInUse, words))
-}
-
-/// From the kernel's generator: nobody may guess a token.
-fn random() -> io::Result<Token> {
-    let mut token = Token::default();
-    File::open("/dev/urandom")?.read_exact(&mut token)?;
-    Ok(token)
 }

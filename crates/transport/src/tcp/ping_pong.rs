@@ -1,7 +1,8 @@
 //! Latency over TCP: one message there, one back, half of the time between.
 
-use super::{Counters, Patience, Trouble};
-use crate::worker::{Progress, counter_delta, preemptions};
+use super::{NOT_READ, Patience};
+use crate::sockets::Trouble;
+use crate::worker::{Progress, preemptions};
 use rdmascope_model::{LatencySpec, Outcome, Role};
 use rdmascope_probe::latency_stats;
 use std::io::{self, Read, Write};
@@ -29,7 +30,6 @@ pub(super) struct PingPong {
     round: u32,
     halves: Vec<u64>,
     patience: Patience,
-    retransmits: Option<u64>,
     preempted: Option<u64>,
 }
 
@@ -39,7 +39,6 @@ impl PingPong {
         spec: LatencySpec,
         role: Role,
         patience: Patience,
-        counters: &Counters,
     ) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(false)?;
@@ -57,12 +56,11 @@ impl PingPong {
             round: 0,
             halves: Vec::with_capacity((spec.warmup + spec.samples) as usize + 1),
             patience,
-            retransmits: counters.read(),
             preempted: preemptions(),
         })
     }
 
-    pub(super) fn run(&mut self, counters: &Counters) -> Result<Progress, Trouble> {
+    pub(super) fn run(&mut self) -> Result<Progress, Trouble> {
         let until = Instant::now() + SLICE;
         while self.round < self.rounds {
             match self.transfer() {
@@ -93,7 +91,7 @@ impl PingPong {
         let Some(stats) = latency_stats(&mut self.halves[warmup..], delayed) else {
             return Err(self.patience.broken(&io::ErrorKind::InvalidData.into(), &self.done()));
         };
-        Ok(Progress::Finished(Outcome::Latency(stats, counter_delta(self.retransmits, counters.read()))))
+        Ok(Progress::Finished(Outcome::Latency(stats, NOT_READ)))
     }
 
     fn transfer(&mut self) -> io::Result<usize> {

@@ -1,12 +1,13 @@
 //! Bandwidth over TCP: messages one after the other, each acknowledged by the process that read it.
 
-use super::{Counters, Patience, Trouble};
-use crate::worker::{Progress, counter_delta};
-use rdmascope_model::{BandwidthSpec, Cause, Outcome, Step};
+use super::{NOT_READ, Patience};
+use crate::sockets::Trouble;
+use crate::worker::Progress;
+use rdmascope_model::{BandwidthSpec, BandwidthStats, Cause, Outcome, Step};
 use rdmascope_probe::BandwidthMeter;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 /// One system call moves at most so much: larger ones gain nothing, and come back too late to look at the clock.
@@ -28,16 +29,10 @@ pub(super) struct Sender {
     began: Option<Instant>,
     window: Option<Window>,
     patience: Patience,
-    retransmits: Option<u64>,
 }
 
 impl Sender {
-    pub(super) fn new(
-        stream: TcpStream,
-        spec: BandwidthSpec,
-        patience: Patience,
-        counters: &Counters,
-    ) -> io::Result<Self> {
+    pub(super) fn new(stream: TcpStream, spec: BandwidthSpec, patience: Patience) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         Ok(Self {
@@ -50,11 +45,10 @@ impl Sender {
             began: None,
             window: None,
             patience,
-            retransmits: counters.read(),
         })
     }
 
-    pub(super) fn run(&mut self, counters: &Counters) -> Result<Progress, Trouble> {
+    pub(super) fn run(&mut self) -> Result<Progress, Trouble> {
         let slice_ends = Instant::now() + SLICE;
         loop {
             let now = Instant::now();
@@ -63,7 +57,7 @@ impl Sender {
                 self.window = Some(self.open_window(now));
             }
             if self.over(now) {
-                return self.finish(counters);
+                return self.finish();
             }
             let moved = self.hear()? | self.send()?;
             if moved {
@@ -101,11 +95,21 @@ impl Sender {
             || elapsed >= self.spec.duration * 4
     }
 
-    fn finish(&self, counters: &Counters) -> Result<Progress, Trouble> {
-        let stats = self.window.as_ref().and_then(|window| window.meter.stats());
-        let delta = counter_delta(self.retransmits, counters.read());
+    /// What was measured until now.
+    pub(super) fn stats(&self) -> Option<BandwidthStats> {
+        self.window.as_ref().and_then(|window| window.meter.stats())
+    }
+
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    fn finish(&self) -> Result<Progress, Trouble> {
+        let stats = self.stats();
+        // The target reads the end of the stream and knows that all is over. Where that fails, the connection is gone.
+        drop(self.stream.shutdown(Shutdown::Write));
         match stats {
-            Some(stats) => Ok(Progress::Finished(Outcome::Bandwidth(stats, delta))),
+            Some(stats) => Ok(Progress::Finished(Outcome::Bandwidth(stats, NOT_READ))),
             None if self.acknowledged == 0 => {
                 Err(Trouble::new(Cause::NoFirstByte, Step::FirstByte, self.done()))
             }
@@ -186,6 +190,8 @@ pub(super) struct Receiver {
     received: u64,
     acknowledged: u64,
     ended: bool,
+    /// The source ended the stream, rather than left.
+    served: bool,
 }
 
 impl Receiver {
@@ -194,16 +200,21 @@ impl Receiver {
         stream.set_nonblocking(true)?;
         let buffer = vec![0; PIECE];
         let message_bytes = u64::from(message_bytes);
-        Ok(Self { stream, message_bytes, buffer, received: 0, acknowledged: 0, ended: false })
+        Ok(Self { stream, message_bytes, buffer, received: 0, acknowledged: 0, ended: false, served: false })
     }
 
-    /// Says nothing of how it went: the source tells. A source that left is no failure of the target.
+    pub(super) fn received_bytes(&self) -> u64 {
+        self.received
+    }
+
+    /// Says no more than that it was there until the end: the source tells how it went. A source that left is no failure of the
+    /// target.
     pub(super) fn run(&mut self) -> Result<Progress, Trouble> {
         let slice_ends = Instant::now() + SLICE;
         let before = self.received;
         while !self.ended && Instant::now() < slice_ends {
             match (&self.stream).read(&mut self.buffer) {
-                Ok(0) => self.ended = true,
+                Ok(0) => (self.ended, self.served) = (true, true),
                 Ok(n) => self.received += n as u64,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
@@ -220,6 +231,9 @@ impl Receiver {
                 }
             }
             self.acknowledge()?;
+        }
+        if self.served {
+            return Ok(Progress::Finished(Outcome::Served));
         }
         Ok(if self.received > before && !self.ended { Progress::Measuring } else { Progress::Waiting })
     }

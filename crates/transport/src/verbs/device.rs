@@ -1,28 +1,28 @@
 //! One endpoint's open device: opened when it is first needed, let go when it is removed, found by address.
 
+use super::Means;
 use super::keeper::{Hold, Opened, Registry, Shared};
-use super::{Slot, Trouble};
-use crate::RetransmitReader;
+use super::trouble::Trouble;
 use rdmascope_model::{Cause, Gid, Step};
 use rdmascope_sys::{Context, GidKind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What all verbs probes of an endpoint share.
 pub struct Endpoint {
     registry: Arc<Registry>,
     hold: Arc<Hold>,
-    pub(super) retransmits: RetransmitReader,
+    pub(super) means: Means,
 }
 
 impl Endpoint {
-    pub(super) fn new(registry: Arc<Registry>, retransmits: RetransmitReader) -> Self {
+    pub(crate) fn new(registry: Arc<Registry>, means: Means) -> Self {
         let hold = registry.add();
-        Self { registry, hold, retransmits }
+        Self { registry, hold, means }
     }
 
     /// The device, opened now or before.
-    pub(super) fn open(&self, name: &str) -> Result<Shared, Trouble> {
+    pub(crate) fn open(&self, name: &str) -> Result<Shared, Trouble> {
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if hold.as_ref().is_some_and(|opened| opened.shared.gone.load(Ordering::Acquire)) {
             // The keeper lets go of it; what is there under this name now is another one.
@@ -49,14 +49,14 @@ impl Endpoint {
     }
 
     /// Lets the keeper empty the slot when the device is removed.
-    pub(super) fn watch(&self, slot: &Slot) {
+    pub(crate) fn watch<T: Send + 'static>(&self, slot: &Arc<Mutex<Option<T>>>) {
         if let Some(opened) = &mut *self.hold.lock().unwrap_or_else(PoisonError::into_inner) {
             opened.watch(slot);
         }
     }
 
     /// A device that turned out to be gone is opened afresh for the next probe.
-    pub(super) fn failed(&self, trouble: Trouble) -> Trouble {
+    pub(crate) fn failed(&self, trouble: Trouble) -> Trouble {
         if trouble.cause == Cause::DeviceGone
             && let Some(opened) = &*self.hold.lock().unwrap_or_else(PoisonError::into_inner)
         {
@@ -67,7 +67,7 @@ impl Endpoint {
 }
 
 /// Finds the entry of `gid` for RoCE v2 in the port's table.
-pub(super) fn gid_index(
+pub(crate) fn gid_index(
     context: &Context,
     name: &str,
     port: u8,

@@ -1,7 +1,6 @@
 //! Lets go of devices that are being removed: the kernel waits for that, and drivers such as rxe tell it in
 //! no other way than by removing the device's node.
 
-use super::Slot;
 use rdmascope_sys::{Context, ProtectionDomain, Verbs};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -17,38 +16,39 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const CLOSE_EVERY: Duration = Duration::from_millis(10);
 
 /// The library, and what endpoints hold open.
-pub(super) struct Registry {
+pub(crate) struct Registry {
     /// In words, why there is no library.
-    pub(super) verbs: Result<Verbs, String>,
-    pub(super) nodes: PathBuf,
+    pub(crate) verbs: Result<Verbs, String>,
+    pub(crate) nodes: PathBuf,
     holds: Mutex<Vec<Weak<Hold>>>,
     /// Ends the keeper when it is dropped.
     _alive: SyncSender<()>,
 }
 
 /// One endpoint's device while it is open.
-pub(super) type Hold = Mutex<Option<Opened>>;
+pub(crate) type Hold = Mutex<Option<Opened>>;
 
 /// The handles that probes take; they keep the device open as long as any of them lives.
 #[derive(Clone)]
-pub(super) struct Shared {
-    pub(super) context: Context,
-    pub(super) domain: ProtectionDomain,
+pub(crate) struct Shared {
+    pub(crate) context: Context,
+    pub(crate) domain: ProtectionDomain,
     /// Set once the device is being removed: measuring loops look at it.
-    pub(super) gone: Arc<AtomicBool>,
+    pub(crate) gone: Arc<AtomicBool>,
 }
 
 /// An open device and who uses it.
-pub(super) struct Opened {
-    pub(super) shared: Shared,
+pub(crate) struct Opened {
+    pub(crate) shared: Shared,
     node: PathBuf,
     /// Device and inode numbers of the node: a device that is added again gets another one of the same name.
     identity: Option<(u64, u64)>,
-    users: Vec<Weak<Mutex<Option<super::Parts>>>>,
+    /// Each lets go of what one user has on the device; true while that is in use.
+    users: Vec<Box<dyn Fn() -> bool + Send>>,
 }
 
 impl Opened {
-    pub(super) fn new(shared: Shared, node: PathBuf) -> Self {
+    pub(crate) fn new(shared: Shared, node: PathBuf) -> Self {
         let identity = identity(&node);
         if identity.is_none() {
             tracing::warn!(node = %node.display(), "cannot see the device's node: its removal will not be noticed");
@@ -56,26 +56,27 @@ impl Opened {
         Self { shared, node, identity, users: Vec::new() }
     }
 
-    pub(super) fn watch(&mut self, slot: &Slot) {
-        self.users.retain(|user| user.strong_count() > 0);
-        self.users.push(Arc::downgrade(slot));
+    /// `slot` is emptied when the device is removed.
+    pub(crate) fn watch<T: Send + 'static>(&mut self, slot: &Arc<Mutex<Option<T>>>) {
+        self.users.retain(|user| user());
+        let slot = Arc::downgrade(slot);
+        let gone = Arc::clone(&self.shared.gone);
+        self.users.push(Box::new(move || {
+            let Some(slot) = slot.upgrade() else { return false };
+            if !gone.load(Ordering::Acquire) {
+                return true;
+            }
+            // In use: a measuring loop sees `gone` within microseconds, a call into the kernel takes what it takes.
+            let Ok(mut parts) = slot.try_lock() else { return true };
+            *parts = None;
+            false
+        }));
     }
 
     /// Closes what can be closed of a removed device; true when nothing is left.
     fn let_go(&mut self) -> bool {
         self.shared.gone.store(true, Ordering::Release);
-        self.users.retain(|user| {
-            let Some(slot) = user.upgrade() else { return false };
-            match slot.try_lock() {
-                Ok(mut parts) => {
-                    *parts = None;
-                    false
-                }
-                // In use: a measuring loop sees `gone` within microseconds, a call into the kernel takes what
-                // it takes.
-                Err(_) => true,
-            }
-        });
+        self.users.retain(|user| user());
         self.users.is_empty()
     }
 }
@@ -85,7 +86,7 @@ fn identity(node: &Path) -> Option<(u64, u64)> {
 }
 
 impl Registry {
-    pub(super) fn new(library: Option<&Path>, nodes: &Path) -> Arc<Self> {
+    pub(crate) fn new(library: Option<&Path>, nodes: &Path) -> Arc<Self> {
         let verbs = Verbs::open(library).map_err(|error| match std::error::Error::source(&error) {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),
@@ -102,7 +103,7 @@ impl Registry {
     }
 
     /// A place for one endpoint's device.
-    pub(super) fn add(&self) -> Arc<Hold> {
+    pub(crate) fn add(&self) -> Arc<Hold> {
         let hold = Arc::new(Hold::default());
         let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
         holds.retain(|hold| hold.strong_count() > 0);

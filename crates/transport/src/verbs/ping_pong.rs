@@ -1,10 +1,11 @@
-//! Latency over RDMA: write, wait for the acknowledgement, spin on the last byte that the peer writes back;
-//! half of the time from one write to the next is one sample, as in `ib_write_lat`.
+//! Latency over RDMA: a message goes to the peer and one comes back; half of the time from one to the next is one sample, as in
+//! `ib_write_lat` and `ib_send_lat`. Writes are awaited by spinning on their last byte, sends by their completion.
 
+use super::parts::RECEIVE;
 use super::pin::Pinned;
-use super::{Counters, Parts, Stop, Trouble};
-use crate::worker::{Progress, counter_delta, preemptions};
-use rdmascope_model::{Cause, LatencySpec, Outcome, Role, Step};
+use super::{Found, Parts, Stop, Trouble};
+use crate::worker::preemptions;
+use rdmascope_model::{Cause, LatencySpec, Operation, ProbePlan, Role, Step};
 use rdmascope_probe::latency_stats;
 use rdmascope_sys::{Completion, RemoteBuffer, SendRequest, TickScale, ticks};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -32,26 +33,35 @@ const SAMPLES_ENOUGH: usize = 30;
 pub(super) struct PingPong<'a> {
     pub(super) parts: &'a Parts,
     pub(super) remote: RemoteBuffer,
+    pub(super) plan: &'a ProbePlan,
     pub(super) spec: LatencySpec,
     pub(super) role: Role,
     pub(super) stop: Stop<'a>,
 }
 
+/// What completed so far.
+#[derive(Default)]
+struct Seen {
+    /// Own messages that were acknowledged.
+    acknowledged: u32,
+    /// The peer's messages (sends).
+    received: u32,
+}
+
 impl PingPong<'_> {
     /// The target waits, without spinning, until the first message is there; then the whole window runs
     /// through.
-    pub(super) fn run(&self, counters: &Counters) -> Result<Progress, Trouble> {
+    pub(super) fn run(&self) -> Result<Found, Trouble> {
         if self.role == Role::Target && self.incoming().load(Ordering::Acquire) == 0 {
-            return Ok(Progress::Waiting);
+            return Ok(Found::Waiting);
         }
         let _pinned = Pinned::new(self.role);
-        let (retransmits, preempted) = (counters.read(), preemptions());
+        let preempted = preemptions();
         let scale = TickScale::new();
         let mut stamps = Vec::with_capacity(self.rounds() as usize);
         let ended = self.exchange(&mut stamps);
         let scale = scale.nanoseconds_per_tick();
         let lost = preemptions().zip(preempted).map_or(0, |(now, before)| now.saturating_sub(before));
-        let delta = counter_delta(retransmits, counters.read());
         let clock = || Trouble::new(Cause::Internal, Step::Measure, "the processors' time counters disagree");
         let scale = scale.ok_or_else(clock)? / 2.0;
         // The first gap holds the time in which the target woke up.
@@ -65,7 +75,7 @@ impl PingPong<'_> {
         let mut halves: Vec<u64> = gaps.map(|gap| (gap as f64 * scale) as u64).collect();
         let delayed = u32::try_from(lost).unwrap_or(u32::MAX).min(self.spec.samples);
         match latency_stats(&mut halves, delayed) {
-            Some(stats) => Ok(Progress::Finished(Outcome::Latency(stats, delta))),
+            Some(stats) => Ok(Found::Latency(stats)),
             None => Err(Trouble::new(Cause::Internal, Step::Measure, "no sample was asked for")),
         }
     }
@@ -83,13 +93,18 @@ impl PingPong<'_> {
     /// Does all rounds; `stamps` gets the ticks at which each of ours was sent.
     fn exchange(&self, stamps: &mut Vec<u64>) -> Result<(), Trouble> {
         let length = self.spec.message_bytes as usize;
-        let inline = self.spec.message_bytes <= self.parts.pair.max_inline();
-        let (incoming, outgoing) = (self.incoming(), &self.parts.region.bytes()[2 * length - 1]);
-        let mut request = SendRequest::write(&self.parts.region, length..2 * length, self.remote)
-            .map_err(|e| Trouble::verb(Step::FirstByte, &e))?
-            .inline(inline);
+        let pair = &self.parts.pairs[0];
+        let inline = self.spec.message_bytes <= pair.max_inline();
+        let outgoing = &self.parts.region.bytes()[2 * length - 1];
+        let sends = self.plan.manner.operation == Operation::Send;
+        let request = if sends {
+            SendRequest::send(&self.parts.region, length..2 * length)
+        } else {
+            SendRequest::write(&self.parts.region, length..2 * length, self.remote)
+        };
+        let mut request = request.map_err(|e| Trouble::verb(Step::FirstByte, &e))?.inline(inline);
         let rounds = self.rounds();
-        let mut room = [Completion::default()];
+        let mut seen = Seen::default();
         // The target answers a mark with the same one. A new buffer holds 0: the first mark is 1.
         let (answer, first) = match self.role {
             Role::Source => (0, 1),
@@ -100,17 +115,27 @@ impl PingPong<'_> {
                 self.stop.may_go_on(step(round))?;
             }
             if round >= first {
-                self.await_mark(incoming, (round + answer) as u8, round)?;
+                self.await_message(&mut seen, (round + answer) as u8, round)?;
             }
             stamps.push(ticks());
             outgoing.store((round + 1) as u8, Ordering::Release);
-            self.parts.pair.post(&mut request).map_err(|e| Trouble::verb(step(round), &e))?;
-            self.await_acknowledgement(&mut room, round)?;
+            pair.post(&mut request).map_err(|e| Trouble::verb(step(round), &e))?;
+            self.await_completions(&mut seen, round, |seen| seen.acknowledged > round)?;
         }
         if self.role == Role::Source {
-            self.await_mark(incoming, rounds as u8, rounds)?;
+            self.await_message(&mut seen, rounds as u8, rounds)?;
         }
         Ok(())
+    }
+
+    /// The peer's next message. `mark` is its last byte; of sends, it is the one after those that came.
+    #[inline]
+    fn await_message(&self, seen: &mut Seen, mark: u8, round: u32) -> Result<(), Trouble> {
+        if self.plan.manner.operation != Operation::Send {
+            return self.await_mark(self.incoming(), mark, round);
+        }
+        let wanted = if self.role == Role::Source { round } else { round + 1 };
+        self.await_completions(seen, round, |seen| seen.received >= wanted)
     }
 
     #[inline]
@@ -122,44 +147,55 @@ impl PingPong<'_> {
                     return Ok(());
                 }
             }
-            self.look_around(&mut waiting, round, "our last message was acknowledged, no answer came")?;
+            let done = || format!("{}: our last message was acknowledged, no answer came", self.done(round));
+            waiting.look_around(&self.stop, self.begun(round), &done)?;
         }
     }
 
     #[inline]
-    fn await_acknowledgement(&self, room: &mut [Completion; 1], round: u32) -> Result<(), Trouble> {
+    fn await_completions(
+        &self,
+        seen: &mut Seen,
+        round: u32,
+        there: impl Fn(&Seen) -> bool,
+    ) -> Result<(), Trouble> {
+        let mut room = [Completion::default()];
         let mut waiting = Waiting::default();
-        loop {
+        while !there(seen) {
             for _ in 0..POLLS {
-                match self.parts.queue.poll(room).map_err(|e| Trouble::verb(step(round), &e))? {
-                    [] => {}
-                    [done, ..] if done.is_success() => return Ok(()),
+                match self.parts.queue.poll(&mut room).map_err(|e| Trouble::verb(step(round), &e))? {
+                    [] => continue,
+                    [done, ..] if done.is_success() => {
+                        if done.id() & RECEIVE == 0 {
+                            seen.acknowledged += 1;
+                        } else {
+                            seen.received += 1;
+                            self.parts
+                                .post_receive(0, self.plan)
+                                .map_err(|e| Trouble::verb(step(round), &e))?;
+                        }
+                    }
                     [failed, ..] => {
                         return Err(Trouble::completion(step(round), failed, &self.done(round)));
                     }
                 }
+                if there(seen) {
+                    return Ok(());
+                }
             }
-            self.look_around(&mut waiting, round, "our last message was not acknowledged")?;
-        }
-    }
-
-    /// A wait takes longer than it should. Others may run on this processor: a software device's packets are
-    /// handled by a kernel thread when there are many, and it would get no turn for some milliseconds
-    /// beside a thread that spins.
-    #[cold]
-    fn look_around(&self, waiting: &mut Waiting, round: u32, words: &str) -> Result<(), Trouble> {
-        thread::yield_now();
-        let since = *waiting.since.get_or_insert_with(Instant::now);
-        waiting.looks += 1;
-        if !waiting.looks.is_multiple_of(CLOCK_EVERY) {
-            return Ok(());
-        }
-        let begun = round > 1 || self.role == Role::Target;
-        self.stop.may_wait(since, begun, || format!("{}: {words}", self.done(round)))?;
-        if since.elapsed() >= NAP_AFTER {
-            thread::sleep(NAP);
+            let words = if seen.acknowledged > round {
+                "our last message was acknowledged, no answer came"
+            } else {
+                "our last message was not acknowledged"
+            };
+            let done = || format!("{}: {words}", self.done(round));
+            waiting.look_around(&self.stop, self.begun(round), &done)?;
         }
         Ok(())
+    }
+
+    fn begun(&self, round: u32) -> bool {
+        round > 1 || self.role == Role::Target
     }
 
     #[cold]
@@ -170,11 +206,36 @@ impl PingPong<'_> {
 
 /// One wait for the peer or the device.
 #[derive(Default)]
-struct Waiting {
+pub(super) struct Waiting {
     since: Option<Instant>,
     looks: u32,
 }
 
-fn step(round: u32) -> Step {
+impl Waiting {
+    /// A wait takes longer than it should. Others may run on this processor: a software device's packets are
+    /// handled by a kernel thread when there are many, and it would get no turn for some milliseconds
+    /// beside a thread that spins.
+    #[cold]
+    pub(super) fn look_around(
+        &mut self,
+        stop: &Stop<'_>,
+        begun: bool,
+        done: &dyn Fn() -> String,
+    ) -> Result<(), Trouble> {
+        thread::yield_now();
+        let since = *self.since.get_or_insert_with(Instant::now);
+        self.looks += 1;
+        if !self.looks.is_multiple_of(CLOCK_EVERY) {
+            return Ok(());
+        }
+        stop.may_wait(since, begun, done)?;
+        if since.elapsed() >= NAP_AFTER {
+            thread::sleep(NAP);
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn step(round: u32) -> Step {
     if round == 0 { Step::FirstByte } else { Step::Measure }
 }

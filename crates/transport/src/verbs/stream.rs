@@ -1,9 +1,11 @@
-//! Bandwidth over RDMA: a fixed number of writes is kept outstanding; what is acknowledged counts.
+//! Bandwidth over RDMA: a fixed number of messages is kept outstanding on each queue pair; what is acknowledged counts. One end sends,
+//! or both do at the same time; sends need receives at the other end, which gives them back in parts.
 
-use super::{Counters, Parts, Stop, Trouble};
-use crate::worker::{Progress, counter_delta};
-use rdmascope_model::{BandwidthSpec, Cause, Outcome, Step};
-use rdmascope_probe::BandwidthMeter;
+use super::parts::{RECEIVE, RECEIVE_PARTS};
+use super::sender::Sender;
+use super::signals::{SIGNAL, Signals, Word};
+use super::{Found, Parts, Stop, Trouble};
+use rdmascope_model::{BandwidthSpec, BandwidthStats, Cause, Operation, ProbePlan, Role, Step};
 use rdmascope_sys::{Completion, RemoteBuffer, SendRequest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -13,115 +15,205 @@ use std::time::{Duration, Instant};
 const LOOKS: u32 = 20;
 /// A sleep that takes longer comes back to look whether the probe was closed.
 const SLEEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+/// A sender that waits for receives is not woken when they come: they are written into its memory.
+const SLEEP_FOR_CREDITS: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000 };
 /// After so long the thread looks after its other probes.
 const SLICE: Duration = Duration::from_millis(20);
 /// Completions taken at once.
 const BATCH: usize = 16;
 
-/// The source of a stream.
+/// One end of a stream that takes part in it: every source, and a target that sends too or takes in sends.
 pub(super) struct Stream {
-    spec: BandwidthSpec,
-    /// Messages that fit below the byte cap.
-    messages: u64,
-    posted: u64,
-    completed: u64,
-    began: Instant,
-    window: Option<(Instant, BandwidthMeter)>,
+    plan: ProbePlan,
+    signals: Signals,
+    remote: RemoteBuffer,
+    sender: Option<Sender>,
+    receiver: Option<Receiver>,
+    /// What was measured, once the own window is over.
+    stats: Option<BandwidthStats>,
+    begun: bool,
     /// When something last completed.
     moved: Instant,
     /// Looks since then.
     looks: u32,
     /// The queue was asked to tell the channel.
     armed: bool,
-    retransmits: Option<u64>,
 }
 
 impl Stream {
-    pub(super) fn new(spec: BandwidthSpec, counters: &Counters) -> Self {
-        let retransmits = counters.read();
-        let now = Instant::now();
+    /// `receives` are those that the peer offered on each queue pair.
+    pub(super) fn new(
+        plan: &ProbePlan,
+        spec: BandwidthSpec,
+        signals: Signals,
+        remote: RemoteBuffer,
+        receives: u16,
+    ) -> Self {
+        let manner = plan.manner;
+        let sends = plan.role == Role::Source || manner.both_ways;
+        let takes = manner.operation == Operation::Send && (plan.role == Role::Target || manner.both_ways);
+        let pairs = manner.queue_pairs as usize;
+        let credits = (manner.operation == Operation::Send).then_some(u64::from(receives));
         Self {
-            spec,
-            messages: (spec.bytes_max / u64::from(spec.message_bytes)).max(1),
-            posted: 0,
-            completed: 0,
-            began: now,
-            window: None,
-            moved: now,
+            plan: plan.clone(),
+            signals,
+            remote,
+            sender: sends.then(|| Sender::new(spec, pairs, credits)),
+            receiver: takes.then(|| Receiver { pairs: vec![Taken::default(); pairs], any: false }),
+            stats: None,
+            begun: false,
+            moved: Instant::now(),
             looks: 0,
             armed: false,
-            retransmits,
         }
     }
 
-    pub(super) fn run(
-        &mut self,
-        parts: &Parts,
-        remote: RemoteBuffer,
-        stop: &Stop<'_>,
-        counters: &Counters,
-    ) -> Result<Progress, Trouble> {
+    pub(super) fn run(&mut self, parts: &Parts, stop: &Stop<'_>) -> Result<Found, Trouble> {
+        if !self.begun && !self.begin(parts)? {
+            return Ok(Found::Waiting);
+        }
         let slice_ends = Instant::now() + SLICE;
-        let mut request = SendRequest::write(&parts.region, 0..self.spec.message_bytes as usize, remote)
-            .map_err(|e| Trouble::verb(Step::FirstByte, &e))?;
+        let mut request = self.request(parts).map_err(|e| Trouble::verb(Step::FirstByte, &e))?;
         let mut room: [Completion; BATCH] = std::array::from_fn(|_| Completion::default());
         loop {
-            self.open_window();
-            self.post(parts, &mut request)?;
+            if let Some(sender) = &mut self.sender {
+                sender.post(parts, &self.signals, &mut request, self.moved)?;
+            }
             let done = parts.queue.poll(&mut room).map_err(|e| Trouble::verb(self.step(), &e))?;
             let seen = if done.is_empty() {
+                if self.over(parts) {
+                    return Ok(self.end());
+                }
                 let Some(awake) = self.wait(parts)? else { continue };
-                stop.may_wait(self.moved, self.completed > 0, || self.done())?;
+                self.may_wait(stop)?;
                 awake
             } else {
-                self.take(done)?;
+                self.take(parts, done)?;
                 // Only a completion can end the window: one without would hide that the path is dead.
-                if self.over() {
-                    return self.finish(counters);
+                self.finish(parts)?;
+                if self.over(parts) {
+                    return Ok(self.end());
                 }
                 self.moved
             };
             if seen >= slice_ends {
-                stop.may_wait(self.moved, self.completed > 0, || self.done())?;
-                return Ok(Progress::Measuring);
+                self.may_wait(stop)?;
+                let idle = self.sender.is_none() && !self.receiver.as_ref().is_some_and(|r| r.any);
+                return Ok(if idle { Found::Waiting } else { Found::Measuring });
             }
         }
     }
 
-    /// Opens the measured window when the warm-up is over: by time, or because half of what may be sent went
-    /// into it.
-    fn open_window(&mut self) {
-        let half = self.completed >= self.messages / 2;
-        if self.window.is_none() && (half || self.moved.duration_since(self.began) >= self.spec.warmup) {
-            let expected = usize::try_from(self.messages - self.completed).unwrap_or(0);
-            self.window = Some((self.moved, BandwidthMeter::new(0, self.spec.message_bytes, expected)));
+    /// Payload that was sent and taken in so far, bytes; `None` where the peer's writes or reads move some without us.
+    pub(super) fn moved_bytes(&self) -> Option<u64> {
+        let manner = self.plan.manner;
+        if manner.both_ways && manner.operation != Operation::Send {
+            return None;
+        }
+        let sent = self.sender.as_ref().map_or(0, |sender| sender.completed);
+        let taken = self.receiver.as_ref().map_or(0, |r| r.pairs.iter().map(|pair| pair.taken).sum());
+        Some((sent + taken) * u64::from(super::message_bytes(&self.plan.spec)))
+    }
+
+    /// What was measured until now.
+    pub(super) fn so_far(&self) -> Option<BandwidthStats> {
+        self.stats.or_else(|| self.sender.as_ref().and_then(Sender::stats))
+    }
+
+    /// The source begins by itself, and says so to a target that is to send too: both windows then run at the same time.
+    fn begin(&mut self, parts: &Parts) -> Result<bool, Trouble> {
+        self.begun = match (self.plan.role, self.plan.manner.both_ways) {
+            (Role::Source, true) => {
+                self.say(parts, Word::Begun)?;
+                true
+            }
+            (Role::Target, true) => self.signals.heard(parts) != Word::Nothing,
+            (_, false) => true,
+        };
+        if self.begun {
+            self.moved = Instant::now();
+            self.sender.iter_mut().for_each(|sender| sender.began = self.moved);
+        }
+        Ok(self.begun)
+    }
+
+    fn request<'a>(&self, parts: &'a Parts) -> Result<SendRequest<'a>, rdmascope_sys::VerbError> {
+        let message = 0..super::message_bytes(&self.plan.spec) as usize;
+        match self.plan.manner.operation {
+            Operation::Write => SendRequest::write(&parts.region, message, self.remote),
+            Operation::Read => SendRequest::read(&parts.region, message, self.remote),
+            Operation::Send => SendRequest::send(&parts.region, message),
         }
     }
 
-    /// Keeps as many writes outstanding as are asked for; the warm-up takes no more than its half.
-    fn post(&mut self, parts: &Parts, request: &mut SendRequest<'_>) -> Result<(), Trouble> {
-        let most = if self.window.is_some() { self.messages } else { self.messages / 2 };
-        while self.posted - self.completed < u64::from(self.spec.depth) && self.posted < most {
-            parts.pair.post(request).map_err(|e| Trouble::verb(self.step(), &e))?;
-            self.posted += 1;
-        }
-        Ok(())
+    fn say(&self, parts: &Parts, word: Word) -> Result<(), Trouble> {
+        self.signals.say(parts, word).map_err(|e| Trouble::verb(self.step(), &e))
     }
 
     /// Counts what completed.
-    fn take(&mut self, done: &[Completion]) -> Result<(), Trouble> {
+    fn take(&mut self, parts: &Parts, done: &[Completion]) -> Result<(), Trouble> {
         if let Some(failed) = done.iter().find(|completion| !completion.is_success()) {
             return Err(Trouble::completion(self.step(), failed, &self.done()));
         }
         let now = Instant::now();
-        if let Some((began, meter)) = &mut self.window {
-            let at = u64::try_from(now.duration_since(*began).as_nanos()).unwrap_or(u64::MAX);
-            done.iter().for_each(|_| meter.completed(at));
+        for completion in done {
+            let id = completion.id();
+            if id & RECEIVE != 0 {
+                self.receive(parts, (id & !RECEIVE) as usize)?;
+            } else if id & SIGNAL == 0
+                && let Some(sender) = &mut self.sender
+            {
+                sender.completed(id as usize, now);
+            }
         }
-        self.completed += done.len() as u64;
         self.moved = now;
         self.looks = 0;
         Ok(())
+    }
+
+    /// Offers the buffer again, and tells the sender when a part of the receives is through.
+    fn receive(&mut self, parts: &Parts, at: usize) -> Result<(), Trouble> {
+        let Some(receiver) = &mut self.receiver else { return Ok(()) };
+        receiver.any = true;
+        let taken = &mut receiver.pairs[at];
+        taken.taken += 1;
+        taken.since_credit += 1;
+        let credit = taken.since_credit == parts.receives / RECEIVE_PARTS;
+        if credit {
+            taken.since_credit = 0;
+            taken.credits = taken.credits.wrapping_add(1);
+        }
+        let credits = taken.credits;
+        let failed = |e| Trouble::verb(Step::Measure, &e);
+        parts.post_receive(at, &self.plan).map_err(failed)?;
+        if credit { self.signals.give_credits(parts, at, credits).map_err(failed) } else { Ok(()) }
+    }
+
+    /// Ends the own window when it is over, and tells the peer.
+    fn finish(&mut self, parts: &Parts) -> Result<(), Trouble> {
+        let Some(sender) =
+            self.sender.as_mut().filter(|sender| self.stats.is_none() && sender.over(self.moved))
+        else {
+            return Ok(());
+        };
+        sender.stop();
+        let Some(stats) = sender.stats() else {
+            let evidence = format!("no time passed, {}", self.done());
+            return Err(Trouble::new(Cause::Internal, Step::Measure, evidence));
+        };
+        self.stats = Some(stats);
+        self.say(parts, Word::Done)
+    }
+
+    /// Nothing is left to do: a source waits for a target that sends too, so that neither end is taken away from the other.
+    fn over(&self, parts: &Parts) -> bool {
+        let own = self.sender.is_none() || self.stats.is_some();
+        let waits = self.plan.role == Role::Target || self.plan.manner.both_ways;
+        own && (!waits || self.signals.heard(parts) == Word::Done)
+    }
+
+    fn end(&self) -> Found {
+        self.stats.map_or(Found::Served, Found::Bandwidth)
     }
 
     /// Nothing completed just now: look some more, then ask to be woken, look once more, and sleep. Tells the
@@ -136,8 +228,10 @@ impl Stream {
             parts.queue.request_notify().map_err(|e| Trouble::verb(self.step(), &e))?;
             return Ok(None);
         }
+        let starved = self.sender.as_ref().is_some_and(Sender::waits_for_credits);
+        let most = if starved { &SLEEP_FOR_CREDITS } else { &SLEEP };
         let mut sleepers = [PollFd::from_borrowed_fd(parts.channel.fd(), PollFlags::IN)];
-        match poll(&mut sleepers, Some(&SLEEP)) {
+        match poll(&mut sleepers, Some(most)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
                 let evidence = format!("waiting for completions: {error}");
@@ -150,31 +244,49 @@ impl Stream {
         Ok(Some(Instant::now()))
     }
 
-    fn over(&self) -> bool {
-        let Some((window_began, meter)) = &self.window else { return false };
-        let elapsed = self.moved.duration_since(*window_began);
-        let enough = meter.count() >= self.spec.completions_min as usize;
-        self.completed >= self.messages
-            || (elapsed >= self.spec.duration && enough)
-            || elapsed >= self.spec.duration * 4
-    }
-
-    fn finish(&self, counters: &Counters) -> Result<Progress, Trouble> {
-        let stats = self.window.as_ref().and_then(|(_, meter)| meter.stats());
-        let delta = counter_delta(self.retransmits, counters.read());
-        match stats {
-            Some(stats) => Ok(Progress::Finished(Outcome::Bandwidth(stats, delta))),
-            None => {
-                Err(Trouble::new(Cause::Internal, Step::Measure, format!("no time passed, {}", self.done())))
-            }
+    /// A sender gives up on a peer that is silent for long; who only waits for the other end does so for as long as the lease lasts.
+    fn may_wait(&self, stop: &Stop<'_>) -> Result<(), Trouble> {
+        let sends = self.sender.is_some() && self.stats.is_none();
+        if sends {
+            stop.may_wait(self.moved, self.begun(), || self.done())
+        } else {
+            stop.may_serve(|| self.done())
         }
     }
 
+    fn begun(&self) -> bool {
+        self.sender.as_ref().is_some_and(|sender| sender.completed > 0)
+            || self.receiver.as_ref().is_some_and(|receiver| receiver.any)
+    }
+
     fn step(&self) -> Step {
-        if self.completed == 0 { Step::FirstByte } else { Step::Measure }
+        if self.begun() { Step::Measure } else { Step::FirstByte }
     }
 
     fn done(&self) -> String {
-        format!("after {} acknowledged messages of {} sent", self.completed, self.posted)
+        match &self.sender {
+            Some(sender) => {
+                format!("after {} acknowledged messages of {} sent", sender.completed, sender.posted)
+            }
+            None => {
+                let pairs = self.receiver.iter().flat_map(|receiver| &receiver.pairs);
+                format!("after {} messages came in", pairs.map(|pair| pair.taken).sum::<u64>())
+            }
+        }
     }
+}
+
+/// Takes in sends.
+struct Receiver {
+    pairs: Vec<Taken>,
+    any: bool,
+}
+
+/// What came in on one queue pair.
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    taken: u64,
+    since_credit: u32,
+    /// Parts of the receives that were offered again, modulo 256.
+    credits: u8,
 }

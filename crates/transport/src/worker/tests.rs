@@ -1,6 +1,7 @@
 //! The thread's rules, shown with a probe that does what the test says.
 
 use super::*;
+use crate::PortReading;
 use rdmascope_model::{BandwidthSpec, Fabric, LatencySpec, Manner, ProbeSpec, Role, Urgency};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -9,6 +10,16 @@ use std::thread::{current, park_timeout};
 const NOW: Mono = Mono(0);
 const LONG: Duration = Duration::from_secs(20);
 const LATENCY: ProbeSpec = ProbeSpec::Latency(LatencySpec { samples: 1, warmup: 0, message_bytes: 1 });
+
+/// What a stream of a test has measured when it is given up.
+const SO_FAR: Option<BandwidthStats> = Some(BandwidthStats {
+    bytes: 5,
+    duration_ns: 4,
+    average_bps: 3,
+    worst_window_bps: None,
+    completions: 2,
+    variation_permille: None,
+});
 
 /// What the probes of a test do, and what was seen of them.
 #[derive(Default)]
@@ -60,6 +71,10 @@ impl Probe for Fake {
             Progress::Waiting
         }
     }
+
+    fn so_far(&self) -> Option<BandwidthStats> {
+        SO_FAR
+    }
 }
 
 impl Drop for Fake {
@@ -71,7 +86,8 @@ impl Drop for Fake {
 fn workers(script: &Arc<Script>) -> Workers<Fake> {
     let thread = current();
     let script = Arc::clone(script);
-    Workers::with_device(Arc::new(move || thread.unpark()), move || {
+    let port: PortReader = Arc::new(|_| PortReading::default());
+    Workers::with_device(Arc::new(move || thread.unpark()), port, move || {
         script.devices.fetch_add(1, Ordering::SeqCst);
         Arc::clone(&script)
     })
@@ -218,6 +234,67 @@ fn the_target_of_a_bandwidth_probe_ends_without_a_word() {
     start(&mut workers, 1);
     until(|| script.alive.load(Ordering::SeqCst) == 0);
     assert_eq!(workers.poll(NOW), None);
+}
+
+#[test]
+fn the_statistics_of_the_network_device_are_read_for_all_but_background_pings() {
+    let script = Arc::new(Script::default());
+    let mut workers = workers(&script);
+    let seen: Arc<Mutex<Vec<Option<String>>>> = Arc::default();
+    let note = Arc::clone(&seen);
+    workers.port = Arc::new(move |endpoint| {
+        note.lock().unwrap().push(endpoint.netdev.clone());
+        PortReading::default()
+    });
+    for (lease, urgency) in [(1, Urgency::Background), (2, Urgency::Operator)] {
+        let name: EndpointName = "a/d/1".parse().unwrap();
+        let netdev = Some("eth0".to_owned());
+        let endpoint = EndpointInfo { netdev, ..EndpointInfo::bare(name.clone(), Fabric::Simulated) };
+        let plan = ProbePlan {
+            lease: LeaseId(lease),
+            role: Role::Source,
+            local: name,
+            peer: "b/d/1".parse().unwrap(),
+            spec: LATENCY,
+            manner: Manner::default(),
+            urgency,
+            expires_in: LONG,
+        };
+        workers.prepare(&plan, &endpoint, NOW);
+        start(&mut workers, lease);
+    }
+    until(|| seen.lock().unwrap().len() == 2);
+    assert_eq!(*seen.lock().unwrap(), [None, Some("eth0".to_owned())]);
+}
+
+#[test]
+fn a_stream_whose_port_is_paused_for_half_of_the_time_is_given_up_with_what_it_has() {
+    let script = Arc::new(Script::default());
+    script.measuring.store(1, Ordering::SeqCst);
+    let mut workers = workers(&script);
+    let began = Instant::now();
+    workers.port = Arc::new(move |_| {
+        let paused = u64::try_from(began.elapsed().as_nanos() / 2).unwrap();
+        let pause_received_ns = Some(rdmascope_model::PerPriority([0, 0, 0, paused, 0, 0, 0, 0]));
+        rdmascope_model::Effects { pause_received_ns, ..rdmascope_model::Effects::default() }.into()
+    });
+    let spec = ProbeSpec::Bandwidth(BandwidthSpec {
+        message_bytes: 1,
+        depth: 1,
+        warmup: Duration::ZERO,
+        duration: Duration::from_secs(5),
+        completions_min: 1,
+        bytes_max: 1,
+    });
+    prepare(&mut workers, 1, Role::Source, spec, LONG);
+    start(&mut workers, 1);
+    let TransportEvent::Effects(effects) = next(&mut workers).1 else { panic!("no effects first") };
+    assert!(effects.pause_received_ns.is_some_and(|paused| paused.sum() > 0), "{effects:?}");
+    let (_, end) = next(&mut workers);
+    let TransportEvent::Finished(Outcome::Aborted(stats, _, why)) = end else {
+        panic!("not given up: {end:?}")
+    };
+    assert_eq!((stats, why), (SO_FAR, rdmascope_model::Congestion::Pauses));
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! The loop of one endpoint's thread, and the handle to it.
 
+use super::guarding::Guarding;
+use super::meter::Meter;
 use super::{Probe, Progress, Told, Watch};
-use crate::Waker;
-use rdmascope_model::{Cause, EndpointInfo, EndpointName, Failure, Load, Outcome, ProbePlan, Role, Step};
+use crate::{PortReader, Waker};
+use rdmascope_model::{
+    Cause, CounterDelta, EndpointInfo, EndpointName, Failure, Load, Outcome, ProbePlan, Step, Urgency,
+};
 use rdmascope_probe::TransportEvent;
 use rdmascope_probe::limits::LEASES_PER_ENDPOINT_MAX;
 use std::collections::BTreeMap;
@@ -18,6 +22,10 @@ const COMMANDS_MAX: usize = 6 * LEASES_PER_ENDPOINT_MAX;
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long the end of the program waits for a thread: `close` asks for 100 ms, this allows for a busy host.
 const END_WAIT: Duration = Duration::from_millis(500);
+
+/// Reading a port's counters may wait so long for the kernel's one lock over network devices, behind whoever asks a slow driver, before
+/// the device counts as stuck.
+const COUNTERS_WAIT: Duration = Duration::from_secs(8);
 
 pub(super) enum Command {
     Prepare { ticket: u64, plan: Box<ProbePlan>, endpoint: Box<EndpointInfo>, watch: Watch },
@@ -80,12 +88,27 @@ impl Worker {
     }
 }
 
+/// How a thread tells what happened.
+pub(super) struct Teller {
+    pub(super) tell: SyncSender<Told>,
+    pub(super) waker: Waker,
+}
+
+impl Teller {
+    fn tell(&self, ticket: u64, event: TransportEvent) {
+        if self.tell.try_send((ticket, event)).is_err() {
+            tracing::warn!("an event of a probe was lost: nobody polls the transport");
+        }
+        (self.waker)();
+    }
+}
+
 /// Starts the thread of one endpoint.
 pub(super) fn spawn<P: Probe>(
     endpoint: &EndpointName,
     make_device: Arc<dyn Fn() -> P::Device + Send + Sync>,
-    tell: SyncSender<Told>,
-    waker: Waker,
+    port: PortReader,
+    teller: Teller,
 ) -> std::io::Result<Worker> {
     let (commands, inbox) = sync_channel(COMMANDS_MAX);
     let (living, alive) = sync_channel(1);
@@ -96,7 +119,7 @@ pub(super) fn spawn<P: Probe>(
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         let _living: SyncSender<()> = living;
         let mut crew =
-            Crew::<P> { device: make_device(), members: BTreeMap::new(), doing: watched, tell, waker };
+            Crew::<P> { device: make_device(), members: BTreeMap::new(), doing: watched, port, teller };
         while crew.turn(&inbox).is_continue() {}
     })?;
     Ok(Worker { commands, doing, thread, alive })
@@ -113,9 +136,13 @@ enum Stage {
 struct Member<P> {
     probe: P,
     plan: Box<ProbePlan>,
+    endpoint: Box<EndpointInfo>,
     watch: Watch,
     stage: Stage,
     measuring: bool,
+    /// Since it was started.
+    meter: Option<Meter>,
+    guarding: Option<Guarding>,
 }
 
 /// The probes of one endpoint, on its thread.
@@ -124,8 +151,8 @@ struct Crew<P: Probe> {
     members: BTreeMap<u64, Member<P>>,
     device: P::Device,
     doing: Doing,
-    tell: SyncSender<Told>,
-    waker: Waker,
+    port: PortReader,
+    teller: Teller,
 }
 
 impl<P: Probe> Crew<P> {
@@ -165,7 +192,10 @@ impl<P: Probe> Crew<P> {
                 self.leave();
                 match made {
                     Ok((probe, offer)) => {
-                        let member = Member { probe, plan, watch, stage: Stage::Prepared, measuring: false };
+                        let (stage, measuring) = (Stage::Prepared, false);
+                        let (meter, guarding, endpoint) = (None, None, looked_at(&plan, endpoint));
+                        let member =
+                            Member { probe, plan, endpoint, watch, stage, measuring, meter, guarding };
                         self.members.insert(ticket, member);
                         self.tell(ticket, TransportEvent::Prepared { offer });
                     }
@@ -180,11 +210,16 @@ impl<P: Probe> Crew<P> {
                 }
             }
             Command::Start { ticket } => {
+                self.enter("reading counters", Some(Instant::now() + COUNTERS_WAIT));
                 if let Some(member) = self.members.get_mut(&ticket)
                     && matches!(member.stage, Stage::Connected)
                 {
+                    let port = (self.port)(&member.endpoint);
+                    member.meter = Some(Meter::begin(&port));
+                    member.guarding = Guarding::begin(&member.plan, &member.endpoint, &port);
                     member.stage = Stage::Running;
                 }
+                self.leave();
             }
         }
     }
@@ -238,10 +273,11 @@ impl<P: Probe> Crew<P> {
                 self.enter("measuring", Some(member.watch.deadline()));
                 let progress = member.probe.run(&member.watch);
                 self.leave();
+                let progress = self.guarded(&mut member, progress);
                 member.measuring = matches!(progress, Progress::Measuring);
                 match progress {
                     Progress::Waiting | Progress::Measuring => None,
-                    Progress::Finished(outcome) => Some(TransportEvent::Finished(outcome)),
+                    Progress::Finished(outcome) => Some(self.finished(ticket, &member, outcome)),
                 }
             }
         };
@@ -252,6 +288,38 @@ impl<P: Probe> Crew<P> {
         if let Some(event) = event {
             self.tell(ticket, event);
         }
+    }
+
+    /// Ends a stream that hurts somebody.
+    fn guarded(&self, member: &mut Member<P>, progress: Progress) -> Progress {
+        let Some(guarding) = member.guarding.as_mut().filter(|guarding| guarding.is_due()) else {
+            return progress;
+        };
+        if matches!(progress, Progress::Finished(_)) {
+            return progress;
+        }
+        self.enter("reading counters", Some(Instant::now() + COUNTERS_WAIT));
+        let why = guarding.look((self.port)(&member.endpoint), member.probe.moved_bytes());
+        self.leave();
+        let Some(why) = why else { return progress };
+        let delta = CounterDelta { retransmits: None };
+        Progress::Finished(Outcome::Aborted(member.probe.so_far(), delta, why))
+    }
+
+    /// Tells what the probe moved, and gives its end with that in it.
+    fn finished(&self, ticket: u64, member: &Member<P>, outcome: Outcome) -> TransportEvent {
+        let Some(meter) = &member.meter else { return TransportEvent::Finished(outcome) };
+        self.enter("reading counters", Some(Instant::now() + COUNTERS_WAIT));
+        let effects = meter.moved(|| (self.port)(&member.endpoint));
+        self.leave();
+        let delta = CounterDelta { retransmits: effects.retransmits };
+        self.tell(ticket, TransportEvent::Effects(Box::new(effects)));
+        TransportEvent::Finished(match outcome {
+            Outcome::Latency(stats, _) => Outcome::Latency(stats, delta),
+            Outcome::Bandwidth(stats, _) => Outcome::Bandwidth(stats, delta),
+            Outcome::Aborted(stats, _, why) => Outcome::Aborted(stats, delta, why),
+            other => other,
+        })
     }
 
     fn rest(&self) {
@@ -275,11 +343,17 @@ impl<P: Probe> Crew<P> {
     }
 
     fn tell(&self, ticket: u64, event: TransportEvent) {
-        if self.tell.try_send((ticket, event)).is_err() {
-            tracing::warn!("an event of a probe was lost: nobody polls the transport");
-        }
-        (self.waker)();
+        self.teller.tell(ticket, event);
     }
+}
+
+/// The endpoint as its port is read for a probe. The driver's statistics take the kernel's lock of network devices, and on adapters a firmware
+/// command: too much for pings that go on all day, which read the port's few files alone.
+fn looked_at(plan: &ProbePlan, mut endpoint: Box<EndpointInfo>) -> Box<EndpointInfo> {
+    if plan.urgency == Urgency::Background && plan.spec.load() != Load::Streams {
+        endpoint.netdev = None;
+    }
+    endpoint
 }
 
 /// What a probe whose time is up has to tell; `None` when its end was told, or when it only answers.
@@ -287,9 +361,7 @@ fn overdue_failure<P>(member: &Member<P>) -> Option<Failure> {
     let plan = &member.plan;
     let (cause, step, evidence) = match member.stage {
         Stage::Finished => return None,
-        Stage::Running if plan.role == Role::Target && plan.spec.load() == Load::Streams => {
-            return None;
-        }
+        Stage::Running if plan.only_answers() => return None,
         Stage::Prepared => {
             (Cause::PeerSilent, Step::Exchange, "the lease ran out before the peer sent its address")
         }

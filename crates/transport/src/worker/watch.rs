@@ -1,6 +1,5 @@
 //! What a measuring loop looks at: whether it was told to stop, how much time it has, and whether it was disturbed.
 
-use rdmascope_model::CounterDelta;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -42,12 +41,6 @@ impl Watch {
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
-}
-
-/// How far a counter moved between two readings; absent when either is, or when it went back (a device that was reset).
-pub(crate) fn counter_delta(before: Option<u64>, after: Option<u64>) -> CounterDelta {
-    let delta = before.zip(after).and_then(|(before, after)| after.checked_sub(before));
-    CounterDelta { retransmits: delta }
 }
 
 /// How often the calling thread lost its CPU to another one since it began (`nonvoluntary_ctxt_switches` of

@@ -1,8 +1,9 @@
-//! What the tests of the tcp transport share: endpoints, transports, and a wait for what they tell.
+//! What the tests of transports share: endpoints, transports, both ends of a connection, and a wait for what they tell.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use rdmascope_model::{
-    EndpointInfo, Fabric, Failure, LeaseId, Manner, Mono, Outcome, ProbePlan, ProbeSpec, Role, Urgency,
+    Effects, EndpointInfo, Fabric, Failure, LeaseId, Manner, Mono, Outcome, ProbePlan, ProbeSpec, Role,
+    Urgency,
 };
 use rdmascope_probe::TransportEvent;
 use rdmascope_transport::tcp::Tcp;
@@ -23,6 +24,15 @@ pub(crate) fn endpoint(name: &str) -> EndpointInfo {
     }
 }
 
+/// A RoCE endpoint of the fake library with two devices: the source has the first one, the target the second.
+pub(crate) fn roce(role: Role) -> EndpointInfo {
+    let (name, address) = match role {
+        Role::Source => ("a/fake_0/1", "::ffff:10.8.0.1"),
+        Role::Target => ("b/fake_1/1", "::ffff:10.8.0.2"),
+    };
+    EndpointInfo { fabric: Fabric::Roce, gid: Some(address.parse().expect("a GID")), ..endpoint(name) }
+}
+
 /// Wakes the calling thread.
 pub(crate) fn waker() -> Waker {
     let thread = current();
@@ -30,7 +40,12 @@ pub(crate) fn waker() -> Waker {
 }
 
 pub(crate) fn tcp(bind: Ipv4Addr, waker: &Waker) -> Tcp {
-    Tcp::new(Arc::new(|_, _| Some(7)), waker.clone(), bind.into(), None)
+    Tcp::new(
+        Arc::new(|_| Effects { retransmits: Some(7), ..Effects::default() }.into()),
+        waker.clone(),
+        bind.into(),
+        None,
+    )
 }
 
 pub(crate) fn plan(role: Role, lease: u64, spec: ProbeSpec, expires_in: Duration) -> ProbePlan {
@@ -49,8 +64,18 @@ pub(crate) fn plan(role: Role, lease: u64, spec: ProbeSpec, expires_in: Duration
     }
 }
 
-/// The next event of a transport.
+/// The next event of a transport, but for what a probe moved.
 pub(crate) fn next(transport: &mut dyn Transport) -> TransportEvent {
+    loop {
+        match any_next(transport) {
+            TransportEvent::Effects(_) => {}
+            other => return other,
+        }
+    }
+}
+
+/// The next event of a transport.
+pub(crate) fn any_next(transport: &mut dyn Transport) -> TransportEvent {
     let until = Instant::now() + LIMIT;
     while Instant::now() < until {
         if let Some((_, event)) = transport.poll(NOW) {
@@ -66,6 +91,21 @@ pub(crate) fn offer(transport: &mut dyn Transport) -> Vec<u8> {
         TransportEvent::Prepared { offer } => offer,
         other => panic!("not prepared: {other:?}"),
     }
+}
+
+/// Connects both ends of one lease, which were asked to prepare it, with what `tamper` makes of the target's offer.
+pub(crate) fn connect(
+    source: &mut dyn Transport,
+    target: &mut dyn Transport,
+    lease: LeaseId,
+    tamper: impl Fn(&mut Vec<u8>),
+) {
+    let (from_source, mut from_target) = (offer(source), offer(target));
+    tamper(&mut from_target);
+    source.connect(lease, &from_target, NOW);
+    target.connect(lease, &from_source, NOW);
+    assert_eq!(next(source), TransportEvent::Connected);
+    assert_eq!(next(target), TransportEvent::Connected);
 }
 
 pub(crate) fn failure(transport: &mut dyn Transport) -> Failure {

@@ -13,7 +13,7 @@ export MODPROBE_OPTIONS="-d /tmp/kernel"
 echo /run/modprobe > /proc/sys/kernel/modprobe
 # Beside the ports' set-up, because each takes a second. rdma_rxe asks for the crc32 algorithm once, at load time:
 # without it no device can be added.
-modprobe -a crc32_generic rdma_rxe rdma_ucm ib_uverbs sch_netem sch_tbf &
+modprobe -a crc32_generic rdma_rxe rdma_ucm ib_uverbs sch_netem sch_tbf sch_prio cls_u32 &
 drivers=$!
 modprobe -a veth bridge || fail "the modules veth and bridge cannot be loaded"
 

@@ -1,5 +1,5 @@
-//! Runs for `cargo xtask bench`: `lab` measures side by side with perftest inside the lab, `swarm` and `node` measure on this machine
-//! what needs no RDMA. One row for each claim.
+//! Runs for `cargo xtask bench`: `lab` and `probes` measure side by side with perftest inside the lab, `swarm`, `node` and `mesh` measure
+//! on this machine what needs no RDMA. One row for each claim.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -7,21 +7,25 @@
 )]
 
 mod cpu;
+mod datagrams;
 mod idle;
+mod mesh;
 mod node;
+mod operations;
 mod pair;
 mod row;
 mod swarm;
 mod sweep;
 
-use rdmascope_tests::guest::{Api, Cluster, Endpoint, endpoints, run, try_run};
+use rdmascope_tests::guest::{Api, Cluster, Endpoint, endpoints, run, try_run, wait_until};
 use row::Row;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::process::ExitCode;
+use std::time::Duration;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().collect();
-    if let Some(code) = node::alone(&words) {
+    if let Some(code) = node::alone(&words).or_else(|| mesh::alone(&words)) {
         return code;
     }
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
@@ -35,6 +39,18 @@ fn main() -> ExitCode {
     };
     if has("node") {
         node::rows(&mut print);
+    } else if has("mesh") {
+        print(mesh::rows());
+    } else if has("probes") || has("datagrams") {
+        if has("probes") {
+            // Before there are agents, which have probes of their own.
+            operations::rows(&mut print);
+        }
+        let mut cluster = Cluster::start(endpoints());
+        let api = cluster.api();
+        api.wait_usable(endpoints());
+        print(sweep::datagram_rows(&api));
+        datagrams::rows(&mut cluster, &mut print);
     } else {
         if has("lab") {
             let mut cluster = Cluster::start(endpoints());
@@ -59,6 +75,21 @@ fn while_paused<T>(api: &Api, work: impl FnOnce() -> T) -> T {
     let result = work();
     post("/api/v1/resume");
     result
+}
+
+/// One probe through the coordinator, on nodes that carry no job: the API's view of it once it is done.
+fn probe_view(api: &Api, from: Endpoint, to: Endpoint, metric: &str) -> Value {
+    let body = json!({"source": from.node(), "target": to.node(), "metric": metric, "drained": true});
+    let begun = api.post("/api/v1/probes", &body).unwrap_or_else(|why| panic!("{why}"));
+    assert_eq!(begun.status, 202, "{}", begun.text);
+    let path = format!("/api/v1/probes/{}", begun.body["id"]);
+    let view = wait_until("the probe is over", Duration::from_secs(60), || {
+        let view = api.json(&path)?;
+        let over = !["waiting", "running"].contains(&view["state"].as_str().unwrap_or_default());
+        if over { Ok(view) } else { Err(view.to_string()) }
+    });
+    assert_eq!(view["state"], json!("done"), "{view}");
+    view
 }
 
 /// One perftest run, both ends, as a script does it: the client starts when the server listens. The `prefixes` stand

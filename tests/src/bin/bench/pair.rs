@@ -1,17 +1,16 @@
 //! One pair's latency and bandwidth, against perftest with the same size, count, depth and pinning, in alternating runs.
 
 use super::row::{Asked, Row};
-use super::{median, perftest, while_paused};
-use rdmascope_tests::guest::{Api, Cluster, Endpoint, run, wait_until};
-use serde_json::{Value, json};
-use std::time::Duration;
+use super::{median, perftest, probe_view, while_paused};
+use rdmascope_tests::guest::{Api, Cluster, Endpoint, run};
+use serde_json::Value;
 
 const LATENCY_RUNS: usize = 21;
 const BANDWIDTH_RUNS: usize = 9;
-const FROM: Endpoint = Endpoint(1);
-const TO: Endpoint = Endpoint(2);
+pub(crate) const FROM: Endpoint = Endpoint(1);
+pub(crate) const TO: Endpoint = Endpoint(2);
 /// Processors of source and target: the lab has two.
-const CPUS: (u8, u8) = (1, 0);
+pub(crate) const CPUS: (u8, u8) = (1, 0);
 
 pub(crate) fn rows(cluster: &mut Cluster) -> Vec<Row> {
     for (endpoint, cpu) in [(FROM, CPUS.0), (TO, CPUS.1)] {
@@ -82,17 +81,7 @@ pub(crate) fn rows(cluster: &mut Cluster) -> Vec<Row> {
 
 /// One probe through the coordinator; its figures.
 fn probe(api: &Api, metric: &str) -> Value {
-    let body = json!({"source": FROM.node(), "target": TO.node(), "metric": metric, "drained": true});
-    let begun = api.post("/api/v1/probes", &body).unwrap_or_else(|why| panic!("{why}"));
-    assert_eq!(begun.status, 202, "{}", begun.text);
-    let path = format!("/api/v1/probes/{}", begun.body["id"]);
-    let view = wait_until("the probe is over", Duration::from_secs(60), || {
-        let view = api.json(&path)?;
-        let over = !["waiting", "running"].contains(&view["state"].as_str().unwrap_or_default());
-        if over { Ok(view) } else { Err(view.to_string()) }
-    });
-    assert_eq!(view["state"], json!("done"), "{view}");
-    view["pair"][metric]["figures"].clone()
+    probe_view(api, FROM, TO, metric)["pair"][metric]["figures"].clone()
 }
 
 /// Minimum and p50 in microseconds.
@@ -108,7 +97,8 @@ fn perftest_bandwidth() -> f64 {
     figures("ib_write_bw", "-s 65536 -n 200 -t 8 --report_gbits", "65536 ")[3]
 }
 
-fn figures(tool: &str, arguments: &str, row: &str) -> Vec<f64> {
+/// The numbers of the row of a perftest program that begins with the message size.
+pub(crate) fn figures(tool: &str, arguments: &str, row: &str) -> Vec<f64> {
     let [client, server] = [CPUS.0, CPUS.1].map(|cpu| format!("taskset -c {cpu}"));
     let output = perftest(tool, FROM, TO, arguments, [&server, &client]);
     let line = output.lines().find(|line| line.trim_start().starts_with(row));

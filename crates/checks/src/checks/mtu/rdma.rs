@@ -59,7 +59,9 @@ fn one(
     }
     let expected = manifest.rdma_mtu.unwrap_or_else(|| policy.whole(&limits::RDMA_MTU));
     if active >= expected {
-        return ok(ID, subject, format!("RDMA MTU {active} bytes in use"));
+        // Both, since people who set 9000 wonder about 4096: an RDMA packet is never larger.
+        let beside = below.map_or_else(String::new, |(name, mtu)| format!(" ({name}: MTU {mtu})"));
+        return ok(ID, subject, format!("RDMA MTU {active} bytes in use{beside}"));
     }
     let (cause, next_step) = if port.max_mtu.value().is_some_and(|max| *max < expected) {
         (
@@ -177,6 +179,16 @@ mod tests {
         // Between the two header lengths drivers differ.
         assert_eq!(seen(4096, 4180).0, Status::Ok);
         assert_eq!(seen(2048, 4180).0, Status::Warn);
+    }
+
+    /// Pitfall 10: "MTU 9000, but RoCE is no faster". RDMA ends at 4096, which 4,200 bytes already carry.
+    #[test]
+    fn a_network_device_at_9000_is_told_beside_the_4096_that_rdma_has_at_most() {
+        for netdev_mtu in [9000, 4200] {
+            let told = format!("RDMA MTU 4096 bytes in use (eth0: MTU {netdev_mtu})");
+            assert_eq!(seen(4096, netdev_mtu), (Status::Ok, told));
+        }
+        assert_eq!(seen(2048, 4000).0, Status::Warn, "less than 4096 is worth a word");
     }
 
     #[test]

@@ -317,6 +317,18 @@ fn a_setting_that_changes_is_told_with_before_and_after() {
     assert_eq!(fact(&machine, "trust"), Some(("mlx5_0/1".to_owned(), "dscp".to_owned())));
 }
 
+/// Pitfall 3: after a flap the same address stands in another slot, and whoever remembers the old one fails.
+#[test]
+fn a_gid_that_comes_back_in_another_slot_is_told_with_both() {
+    let mut machine = Machine::new(1);
+    machine.look();
+    let Reading::Value(gids) = &mut machine.devices()[0].ports[0].gids else { panic!("no GIDs") };
+    let usable = gids.iter_mut().find(|entry| entry.index == 3).unwrap();
+    usable.index = 4;
+    let change = told(EventKind::SettingChange, "mlx5_0/1", "gid_index", "3", "4");
+    assert_eq!(machine.look(), [change]);
+}
+
 #[test]
 fn a_firmware_that_is_another_one_after_a_reload_is_a_change() {
     let mut machine = Machine::new(1);

@@ -85,6 +85,7 @@ fn an_agent_speaks_for_its_own_node_only() {
         measured_at: bench.now.wall,
         outcome: latency(1),
         effects: None,
+        evidence: String::new(),
     };
     bench.frame(1, ToCoordinator::Results(vec![foreign]));
     assert_eq!(bench.cell(Metric::Latency, "n0", "n1"), Cell::Never);

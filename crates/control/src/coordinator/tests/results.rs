@@ -12,6 +12,7 @@ fn remembered(at: Wall, outcome: Outcome) -> ToCoordinator {
         measured_at: at,
         outcome,
         effects: None,
+        evidence: String::new(),
     }])
 }
 
@@ -84,6 +85,7 @@ fn a_clock_that_is_wrong_does_not_date_a_result() {
                 measured_at: Wall(bench.now.wall.0.saturating_add_signed(skew_ms)),
                 outcome: latency(1),
                 effects: None,
+                evidence: String::new(),
             };
             bench.frame(connection.0, ToCoordinator::Results(vec![result]));
         }
@@ -118,6 +120,7 @@ fn success_right_after_a_failure_is_the_newer_news_on_a_slow_clock_too() {
                 measured_at: bench.now.wall,
                 outcome: latency(5),
                 effects: None,
+                evidence: String::new(),
             };
             (*connection, result)
         })

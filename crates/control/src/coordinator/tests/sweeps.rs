@@ -75,6 +75,7 @@ impl Bench {
                 measured_at: self.now.wall,
                 outcome,
                 effects: None,
+                evidence: String::new(),
             };
             let node = plan.local.node.clone();
             self.c.result(*connection, &node, result, self.now);
@@ -96,6 +97,30 @@ fn endpoints_of_one_node_and_of_different_fabrics_are_not_paired() {
     let sweep = bench.c.sweep().unwrap();
     assert_eq!((sweep.total, sweep.excluded), (3, 3));
     assert!(sweep.finished_at.is_some());
+}
+
+/// Pitfall 20: what two ports of one node say to each other may never leave the node, so it is no figure of the fabric, whoever asks
+/// and however hard.
+#[test]
+fn a_pair_on_one_node_is_never_a_figure_of_the_fabric() {
+    let mut bench = Bench::new(Settings::default());
+    bench.hello(0, "n0", "m0");
+    bench.inventory(0, vec![endpoint("n0/a/1"), endpoint("n0/b/1")]);
+    bench.take();
+    bench.sweep(&[Metric::Latency, Metric::Bandwidth]).unwrap();
+    bench.c.start_probe("n0/a/1", "n0/b/1", &[Metric::Latency], true, bench.now).unwrap();
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(bench.take_leases(), []);
+    let index = |name: &str| bench.c.matrix().find(&name.parse().unwrap()).unwrap();
+    for (source, target) in [("n0/a/1", "n0/b/1"), ("n0/b/1", "n0/a/1")] {
+        for metric in [Metric::Latency, Metric::Bandwidth] {
+            let cell = bench.c.matrix().cell(metric, index(source), index(target));
+            assert!(
+                matches!(cell, Cell::Excluded { why: rdmascope_model::Exclusion::Policy, .. }),
+                "{source} to {target}: {cell:?}"
+            );
+        }
+    }
 }
 
 #[test]

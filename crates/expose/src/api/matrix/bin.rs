@@ -9,8 +9,8 @@
 //! | 8 | u64 | revision |
 //! | 16 | u64 | time of this answer, milliseconds since 1970-01-01 UTC |
 //! | 24 | u32 | N, the number of endpoints |
-//! | 28 | u8 | metric: 1 latency in ns, 2 bandwidth in bits per second |
-//! | 29 | u8 | planes: latency 2 (p50, p99), bandwidth 1 (average) |
+//! | 28 | u8 | metric: 1 latency in ns, 2 bandwidth in bits per second, 3 ping in ns |
+//! | 29 | u8 | planes: latency 2 (p50, p99), bandwidth 1 (average), ping 2 (p50, loss from 0 to 1) |
 //! | 30 | u16 | 0 |
 //! | 32 | u32 | length of the names in bytes |
 //! | 36 | text | N names in UTF-8, each ended by a line feed; then zeros up to the length of the header |
@@ -55,12 +55,17 @@ pub(super) fn encode(matrix: &Matrix<'_>) -> Vec<u8> {
     out
 }
 
-type Plane = fn(&MatrixCell<'_>) -> Option<u64>;
+type Plane = fn(&MatrixCell<'_>) -> Option<f64>;
+
+fn value(cell: &MatrixCell<'_>) -> Option<f64> {
+    cell.shown_value().map(|value| value as f64)
+}
 
 fn planes(metric: Metric) -> &'static [Plane] {
     match metric {
-        Metric::Latency => &[|cell| cell.shown_value(), |cell| cell.shown_p99()],
-        Metric::Bandwidth => &[|cell| cell.shown_value()],
+        Metric::Latency => &[value, |cell| cell.shown_p99().map(|ns| ns as f64)],
+        Metric::Bandwidth => &[value],
+        Metric::Ping => &[value, |cell| cell.shown_loss()],
     }
 }
 
@@ -68,6 +73,7 @@ fn metric_number(metric: Metric) -> u8 {
     match metric {
         Metric::Latency => 1,
         Metric::Bandwidth => 2,
+        Metric::Ping => 3,
     }
 }
 
@@ -128,6 +134,7 @@ pub fn decode_bin(bytes: &[u8]) -> Result<DecodedMatrix, DecodeError> {
     let metric = match bytes[28] {
         1 => Metric::Latency,
         2 => Metric::Bandwidth,
+        3 => Metric::Ping,
         _ => return Err(DecodeError::Header("no such metric")),
     };
     let planes = planes(metric).len();

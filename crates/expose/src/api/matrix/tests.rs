@@ -33,6 +33,7 @@ fn cell(failure: &Failure, source: usize, target: usize) -> MatrixCell<'_> {
         state: CellState::Fresh,
         value: Some(2_000),
         p99_ns: Some(9_000),
+        loss_ratio: Some(0.25),
         at: Some(Wall(1_796_000_000_000)),
         ..MatrixCell::NEVER
     };
@@ -118,6 +119,19 @@ fn bandwidth_has_its_own_rows_and_unit() {
     assert_eq!(view.average_bits_per_second.unwrap()[0][1], Some(2_000));
     assert_eq!((view.p50_ns, view.p99_ns), (None, None));
     assert!(matrix.csv().starts_with("average_bits_per_second source"));
+    assert_eq!(view.loss_ratio, None);
+}
+
+#[test]
+fn pings_show_their_round_trip_and_their_loss_and_a_failed_pair_neither() {
+    let (head, failure) = (head(Metric::Ping), failure());
+    let matrix = Matrix { head: &head, cells: &|s, t| cell(&failure, s, t) };
+    let view: MatrixView = serde_json::from_str(&matrix.json().unwrap()).unwrap();
+    assert_eq!((view.metric.as_str(), view.unit.as_str()), ("ping", "ns"));
+    assert_eq!(view.p50_ns.unwrap()[0], [None, Some(2_000), Some(3_000)]);
+    let loss = view.loss_ratio.unwrap();
+    assert_eq!((&loss[0], &loss[1]), (&vec![None, Some(0.25), Some(0.25)], &vec![None; 3]));
+    assert_eq!((view.p99_ns, view.average_bits_per_second), (None, None));
 }
 
 #[test]
@@ -132,11 +146,14 @@ fn the_binary_form_says_the_same_as_json() {
         let states: Vec<String> =
             decoded.states.chunks(3).map(|row| String::from_utf8(row.to_vec()).unwrap()).collect();
         assert_eq!(states, view.state);
-        let planes: Vec<_> =
-            [view.p50_ns, view.p99_ns, view.average_bits_per_second].into_iter().flatten().collect();
+        let whole = |rows: Vec<Vec<Option<u64>>>| -> Vec<Vec<Option<f64>>> {
+            rows.into_iter().map(|row| row.into_iter().map(|v| v.map(|v| v as f64)).collect()).collect()
+        };
+        let numbers = [view.p50_ns, view.p99_ns, view.average_bits_per_second].map(|rows| rows.map(whole));
+        let planes: Vec<_> = numbers.into_iter().chain([view.loss_ratio]).flatten().collect();
         assert_eq!(decoded.planes.len(), planes.len());
         for (plane, rows) in decoded.planes.iter().zip(&planes) {
-            let back: Vec<Option<u64>> = plane.iter().map(|v| (!v.is_nan()).then_some(*v as u64)).collect();
+            let back: Vec<Option<f64>> = plane.iter().map(|v| (!v.is_nan()).then_some((*v).into())).collect();
             assert_eq!(back, rows.concat());
         }
     }

@@ -6,23 +6,23 @@ use std::io;
 
 /// A failure without its witness.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(crate) struct Trouble {
     cause: Cause,
     step: Step,
     evidence: String,
 }
 
 impl Trouble {
-    pub(super) fn new(cause: Cause, step: Step, evidence: impl Into<String>) -> Self {
+    pub(crate) fn new(cause: Cause, step: Step, evidence: impl Into<String>) -> Self {
         Self { cause, step, evidence: evidence.into() }
     }
 
     /// A system call failed while `doing` something.
-    pub(super) fn io(step: Step, doing: impl std::fmt::Display, error: &io::Error) -> Self {
+    pub(crate) fn io(step: Step, doing: impl std::fmt::Display, error: &io::Error) -> Self {
         Self::new(cause_of(error), step, format!("{doing}: {error}"))
     }
 
-    pub(super) fn seen_by(self, role: Role) -> Failure {
+    pub(crate) fn seen_by(self, role: Role) -> Failure {
         Failure { cause: self.cause, step: self.step, side: role.side(), evidence: self.evidence }
     }
 }
@@ -38,6 +38,8 @@ fn cause_of(error: &io::Error) -> Cause {
         Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::NETDOWN | Errno::ADDRNOTAVAIL => Cause::NoRoute,
         Errno::TIMEDOUT => Cause::RetryExceeded,
         Errno::ACCESS | Errno::PERM => Cause::PermissionDenied,
+        Errno::MSGSIZE => Cause::MessageTooLong,
+        Errno::NODEV => Cause::DeviceGone,
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS => Cause::NoResources,
         Errno::AFNOSUPPORT => Cause::AddressFamily,
         // connect(2) from an address that cannot reach the peer's, such as a loopback one.

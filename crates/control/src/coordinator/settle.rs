@@ -1,0 +1,136 @@
+//! What a lease or a known state of the machine makes of cells and runs.
+
+use super::lease::{CellNews, Lease, counters};
+use super::runs::Ended;
+use super::work::{Ending, Job};
+use super::{Action, Coordinator, Probed};
+use rdmascope_link::{ProbeResult, ToAgent};
+use rdmascope_localise::EndpointIndex;
+use rdmascope_model::{Load, Metric, Now, Outcome, Side, Step};
+
+impl Coordinator {
+    /// Ends the leases that are decided.
+    pub(super) fn judge(&mut self, now: Now) {
+        let decided: Vec<_> =
+            self.leases.iter().filter(|(_, l)| l.is_decided(now.mono)).map(|(&id, _)| id).collect();
+        for id in decided {
+            let Some(lease) = self.leases.remove(&id) else { continue };
+            self.changed = true;
+            for index in [lease.job.source, lease.job.target] {
+                // An agent that has connected again holds the lease still.
+                if let Some(connection) = self.members.connection(&self.matrix.name(index).node) {
+                    self.outbox.push_back(Action::Send(connection, ToAgent::LeaseEnd { lease: id }));
+                }
+            }
+            self.release(id, &lease);
+            let [forward, backward] = lease.verdict(self.known_failure(lease.job.source, lease.job.target));
+            let ending = self.settle(lease.job.source, lease.job.target, &lease.job, &forward, now);
+            self.settle(lease.job.target, lease.job.source, &lease.job, &backward, now);
+            let origin = lease.job.origin;
+            let text = summary(&lease, &forward, now);
+            self.work.runs.step(origin, Side::Coordinator, Step::Measure, text, now.mono);
+            self.work.runs.ended(origin, lease.told(), Ended::of(&forward));
+            self.work.ended(origin, ending, self.settings.pause, now);
+        }
+    }
+
+    /// A job whose result is known without running it.
+    pub(super) fn settle_known(&mut self, job: &Job, news: &CellNews, now: Now) {
+        let ending = self.settle(job.source, job.target, job, news, now);
+        if job.spec.load() == Load::Spins {
+            self.settle(job.target, job.source, job, &super::lease::mirrored_news(news), now);
+        }
+        let text = match news {
+            CellNews::Failed(failure) => format!("failed: {} ({})", failure.cause.text(), failure.evidence),
+            CellNews::Excluded(why) => format!("not run: {}", why.as_str()),
+            CellNews::Measured(_) | CellNews::Nothing => String::new(),
+        };
+        self.work.runs.step(job.origin, Side::Coordinator, Step::Admit, text, now.mono);
+        self.work.runs.ended(job.origin, [None, None], Ended::of(news));
+        self.work.ended(job.origin, ending, self.settings.pause, now);
+    }
+
+    fn settle(
+        &mut self,
+        source: EndpointIndex,
+        target: EndpointIndex,
+        job: &Job,
+        news: &CellNews,
+        now: Now,
+    ) -> Ending {
+        let Some(metric) = job.cell() else { return Ending::of(news) };
+        let (ending, probed) = match news {
+            CellNews::Measured(result) => {
+                // A stream that was given up leaves the cell as it is: what it saw is no figure of the pair.
+                self.write(source, target, result);
+                (Ending::of(news), self.probed(source, target, result))
+            }
+            CellNews::Failed(failure) => {
+                self.matrix.fail(metric, source, target, now.wall, failure.clone());
+                (Ending::Failed, Some(Probed::Failed(metric, failure.cause)))
+            }
+            CellNews::Excluded(why) => {
+                self.matrix.exclude(metric, source, target, now.wall, *why);
+                (Ending::Excluded, Some(Probed::Excluded(metric)))
+            }
+            CellNews::Nothing => (Ending::Excluded, None),
+        };
+        self.outbox.extend(probed.map(Action::Probed));
+        ending
+    }
+
+    fn probed(&self, source: EndpointIndex, target: EndpointIndex, result: &ProbeResult) -> Option<Probed> {
+        match &result.outcome {
+            Outcome::Latency(stats, _) => Some(Probed::Latency(stats.p50_ns)),
+            Outcome::Bandwidth(stats, _) => {
+                let rates = [source, target].map(|index| self.members.endpoint(index)?.info.rate_bps);
+                let slower = rates[0].zip(rates[1]).map(|(a, b)| a.min(b));
+                Some(Probed::Bandwidth(stats.average_bps, slower))
+            }
+            Outcome::Aborted(..) => Some(Probed::Excluded(Metric::Bandwidth)),
+            _ => None,
+        }
+    }
+}
+
+impl Ended {
+    fn of(news: &CellNews) -> Self {
+        match news {
+            CellNews::Measured(_) => Self::Done,
+            CellNews::Failed(failure) => Self::Failed(failure.clone()),
+            CellNews::Excluded(why) => Self::Excluded(*why),
+            CellNews::Nothing => Self::Nothing,
+        }
+    }
+}
+
+impl Ending {
+    fn of(news: &CellNews) -> Self {
+        match news {
+            CellNews::Measured(result) if matches!(result.outcome, Outcome::Aborted(..)) => Self::Excluded,
+            CellNews::Measured(_) => Self::Measured,
+            CellNews::Failed(_) => Self::Failed,
+            CellNews::Excluded(_) | CellNews::Nothing => Self::Excluded,
+        }
+    }
+}
+
+/// A lease's end in words.
+fn summary(lease: &Lease, news: &CellNews, now: Now) -> String {
+    let took = now.mono.since(lease.began.mono).as_millis();
+    match news {
+        CellNews::Measured(result) if matches!(result.outcome, Outcome::Aborted(..)) => {
+            format!("given up after {took} ms so as not to hurt a job; the cell keeps what it had")
+        }
+        CellNews::Measured(result) => {
+            let retransmits = counters(&result.outcome).and_then(|delta| delta.retransmits);
+            let counted = retransmits.map_or("not counted".to_owned(), |n| n.to_string());
+            format!("done in {took} ms, retransmits at the source: {counted}")
+        }
+        CellNews::Failed(failure) => {
+            format!("failed after {took} ms: {} Next: {}", failure.cause.text(), failure.cause.next_step())
+        }
+        CellNews::Excluded(why) => format!("not run: {}", why.as_str()),
+        CellNews::Nothing => format!("nothing learned after {took} ms"),
+    }
+}

@@ -1,0 +1,251 @@
+//! One open endpoint's turn: takes what came in, lets its engine do what is due, and posts what that wants to send.
+
+use super::helper::Purpose;
+use super::poller::Teller;
+use super::port::{Key, Own, Parts, Slot, Way, removed};
+use super::watch::{Watch, Woken};
+use crate::verbs::trouble::Trouble;
+use rdmascope_model::{Failure, Heard, LeaseId, Mono, PingStats, Step};
+use rdmascope_probe::mesh::{Datagram, Destination, Engine, MeshEvent, Output};
+use rdmascope_sys::{AddressHandle, Completion, ProtectionDomain};
+use std::sync::PoisonError;
+
+/// Answers that wait for their address.
+const PENDING_MAX: usize = Engine::SENDS_MAX / 2;
+/// Completions that are taken at once.
+const ROOM: usize = 16;
+/// The send queue is full: that is no fault.
+const ENOMEM: i32 = 12;
+
+/// Addresses to be made.
+pub(super) struct Want {
+    pub(super) keys: Vec<Key>,
+    pub(super) purpose: Purpose,
+    pub(super) domain: ProtectionDomain,
+}
+
+/// News for leases.
+pub(super) enum News {
+    Leased(LeaseId, Result<Box<PingStats>, Failure>),
+    Heard(Heard),
+    Closed(u64, Failure),
+}
+
+/// Where an endpoint's results go.
+pub(super) struct Outlet<'a> {
+    pub(super) teller: &'a mut Teller,
+    pub(super) news: &'a mut Vec<News>,
+    pub(super) wants: &'a mut Vec<Want>,
+}
+
+/// An open endpoint.
+pub(super) struct Open {
+    pub(super) engine: Engine,
+    pub(super) own: Own,
+    pub(super) slot: Slot,
+    /// Answers that wait for their address.
+    pending: Vec<Datagram>,
+    /// Addresses that were asked for on behalf of answers.
+    asked: Vec<Key>,
+    /// It is to have a turn whether anything came in or not.
+    pub(super) fresh: bool,
+    /// When its engine has something to do by itself, as it was after the last turn; of no meaning while `fresh`.
+    pub(super) due: Option<Mono>,
+    /// For completions of sends.
+    freed: Vec<Completion>,
+    room: Vec<Completion>,
+    /// What the last look found, at the beginning of the room.
+    found: Result<usize, Trouble>,
+}
+
+impl Open {
+    pub(super) fn new(engine: Engine, own: Own, slot: Slot) -> Self {
+        let (pending, asked) = (Vec::with_capacity(PENDING_MAX), Vec::with_capacity(PENDING_MAX));
+        let room = || (0..ROOM).map(|_| Completion::default()).collect();
+        let (freed, room) = (room(), room());
+        Self { engine, own, slot, pending, asked, fresh: true, due: None, freed, room, found: Ok(0) }
+    }
+
+    /// Takes what has come in, without doing anything about it.
+    pub(super) fn look(&mut self) {
+        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        self.found = slot.as_ref().ok_or_else(removed).and_then(|parts| {
+            parts.rearm()?;
+            parts.look(&mut self.room)
+        });
+    }
+
+    /// One turn.
+    ///
+    /// # Errors
+    /// The queue pair takes or sends nothing any more, or the device is gone.
+    pub(super) fn serve(
+        &mut self,
+        woken: Woken,
+        watch: &Watch,
+        outlet: &mut Outlet<'_>,
+    ) -> Result<(), Trouble> {
+        let mut count = std::mem::replace(&mut self.found, Ok(0))?;
+        let slot = self.slot.clone();
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = slot.as_mut().ok_or_else(removed)?;
+        self.free_buffers(parts)?;
+        let (mut stamp, mut others, mut looked) = (woken.first, woken.others, woken.at);
+        while count > 0 {
+            parts.take(&self.room[..count], |it| {
+                self.engine.received(it.source, &it.payload, it.payload_bytes, stamp, watch.now());
+                stamp = others;
+            })?;
+            self.drain(parts, watch, outlet)?;
+            if count < self.room.len() {
+                break;
+            }
+            count = parts.look(&mut self.room)?;
+            stamp = watch.stamp_since(looked);
+            (others, looked) = (stamp, watch.now());
+            self.free_buffers(parts)?;
+        }
+        self.send_pending(parts, watch)?;
+        self.engine.tick(watch.now());
+        self.drain(parts, watch, outlet)?;
+        self.due = self.engine.due(woken.at);
+        Ok(())
+    }
+
+    fn free_buffers(&mut self, parts: &Parts) -> Result<(), Trouble> {
+        let mut broken = Ok(());
+        let engine = &mut self.engine;
+        parts.sent(&mut self.freed, |id, made| match made {
+            Ok(()) => engine.completed(id),
+            Err(trouble) => {
+                engine.failed(id);
+                broken = Err(trouble);
+            }
+        })?;
+        broken
+    }
+
+    fn drain(&mut self, parts: &mut Parts, watch: &Watch, outlet: &mut Outlet<'_>) -> Result<(), Trouble> {
+        while let Some(output) = self.engine.pop() {
+            let local = || self.engine.local().clone();
+            match output {
+                Output::Send(datagram) => self.send(&datagram, parts, watch, outlet)?,
+                Output::Resolve { batch, to } => self.resolve(batch, &to, parts, watch, outlet),
+                Output::Pings(peer, stats) => outlet.teller.tell(MeshEvent::Pings(local(), peer, stats)),
+                Output::Unreachable(peer, why) => {
+                    outlet.teller.tell(MeshEvent::Unreachable(local(), peer, why));
+                }
+                Output::Leased(lease, result) => outlet.news.push(News::Leased(lease, result)),
+                Output::Heard(heard) => {
+                    outlet.news.push(News::Heard(heard.clone()));
+                    outlet.teller.tell(MeshEvent::Heard(heard));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        datagram: &Datagram,
+        parts: &mut Parts,
+        watch: &Watch,
+        outlet: &mut Outlet<'_>,
+    ) -> Result<(), Trouble> {
+        let key = self.own.key(&datagram.to);
+        let way = self.post(datagram, &key, parts, watch)?;
+        if way != Way::Fresh && !self.asked.contains(&key) && self.asked.len() < PENDING_MAX {
+            self.asked.push(key);
+            let (purpose, domain) = (Purpose::Answers, parts.domain.clone());
+            outlet.wants.push(Want { keys: vec![key], purpose, domain });
+        }
+        if way != Way::Unknown {
+            return Ok(());
+        }
+        if self.pending.len() < PENDING_MAX {
+            self.pending.push(*datagram);
+        } else {
+            self.engine.failed(datagram.id);
+        }
+        Ok(())
+    }
+
+    /// With the program's stamps a datagram has left when it is posted: its completion would be stamped when somebody looks.
+    /// (A device that stamps tells the time with the completion instead.)
+    fn post(
+        &mut self,
+        datagram: &Datagram,
+        key: &Key,
+        parts: &mut Parts,
+        watch: &Watch,
+    ) -> Result<Way, Trouble> {
+        let now = watch.now();
+        let (way, posted) = parts.send(datagram, key, now);
+        match posted {
+            Ok(()) if way == Way::Unknown => {}
+            Ok(()) => self.engine.sent(datagram.id, watch.stamp_since(now)),
+            Err(error) => {
+                self.engine.failed(datagram.id);
+                if error.errno != ENOMEM {
+                    return Err(Trouble::verb(Step::Measure, &error));
+                }
+            }
+        }
+        Ok(way)
+    }
+
+    fn send_pending(&mut self, parts: &mut Parts, watch: &Watch) -> Result<(), Trouble> {
+        let mut at = 0;
+        while let Some(datagram) = self.pending.get(at).copied() {
+            let key = self.own.key(&datagram.to);
+            if self.post(&datagram, &key, parts, watch)? == Way::Unknown {
+                at += 1;
+            } else {
+                self.pending.swap_remove(at);
+            }
+        }
+        Ok(())
+    }
+
+    fn resolve(
+        &mut self,
+        batch: u32,
+        to: &[Destination],
+        parts: &mut Parts,
+        watch: &Watch,
+        outlet: &mut Outlet<'_>,
+    ) {
+        let now = watch.now();
+        let mut keys: Vec<Key> = to.iter().map(|to| self.own.key(to)).collect();
+        keys.retain(|key| !parts.knows(key, now) || parts.needs(key, now));
+        if keys.is_empty() {
+            return self.engine.resolved(batch, Ok(()), now);
+        }
+        let (purpose, domain) = (Purpose::Batch(batch), parts.domain.clone());
+        outlet.wants.push(Want { keys, purpose, domain });
+    }
+
+    /// Takes new addresses in; answers whose address could not be made are given up. What is replaced comes back.
+    pub(super) fn learn(
+        &mut self,
+        made: Vec<(Key, AddressHandle)>,
+        keys: &[Key],
+        now: Mono,
+    ) -> Vec<AddressHandle> {
+        self.asked.retain(|key| !keys.contains(key));
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(parts) = slot.as_mut() else { return made.into_iter().map(|(_, handle)| handle).collect() };
+        let old = parts.learn(made, now);
+        let (own, engine) = (&self.own, &mut self.engine);
+        self.pending.retain(|datagram| {
+            let key = own.key(&datagram.to);
+            let hopeless = keys.contains(&key) && !parts.knows(&key, now);
+            if hopeless {
+                engine.failed(datagram.id);
+            }
+            !hopeless
+        });
+        self.fresh = true;
+        old
+    }
+}
