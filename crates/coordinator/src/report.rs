@@ -27,6 +27,7 @@ pub fn probe(state: &Coordinator, id: u64, run: &ProbeRun, now: Now) -> ProbeVie
     let metric = match run.metrics[..] {
         [Metric::Latency] => MetricChoice::Latency,
         [Metric::Bandwidth] => MetricChoice::Bandwidth,
+        [Metric::Ping] => MetricChoice::Ping,
         _ => MetricChoice::All,
     };
     let steps = run.steps.iter().map(|step| ProbeStep {

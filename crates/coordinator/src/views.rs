@@ -127,6 +127,7 @@ pub(crate) fn sweep(sweep: &Sweep, now: Now, requested: bool) -> SweepView {
     let metric = match sweep.metrics[..] {
         [Metric::Latency] => MetricChoice::Latency,
         [Metric::Bandwidth] => MetricChoice::Bandwidth,
+        [Metric::Ping] => MetricChoice::Ping,
         _ => MetricChoice::All,
     };
     let took = sweep.finished_at.unwrap_or(now.wall).since(sweep.started_at).as_secs_f64();

@@ -15,6 +15,8 @@ pub enum MetricChoice {
     Latency,
     /// Bandwidth alone.
     Bandwidth,
+    /// Pings alone, small and of the full path MTU.
+    Ping,
     /// Both.
     All,
 }
@@ -26,6 +28,7 @@ impl MetricChoice {
         match self {
             Self::Latency => &[Metric::Latency],
             Self::Bandwidth => &[Metric::Bandwidth],
+            Self::Ping => &[Metric::Ping],
             // Pings are sent all the time; nobody has to ask.
             Self::All => &[Metric::Latency, Metric::Bandwidth],
         }
@@ -37,6 +40,7 @@ impl MetricChoice {
         match self {
             Self::Latency => "latency",
             Self::Bandwidth => "bandwidth",
+            Self::Ping => "ping",
             Self::All => "all",
         }
     }
