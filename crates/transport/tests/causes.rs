@@ -7,8 +7,7 @@ mod support;
 
 use fake::Fake;
 use rdmascope_model::{
-    BandwidthSpec, Cause, Effects, EndpointInfo, Failure, LatencySpec, LeaseId, Outcome, ProbeSpec, Role,
-    Step,
+    Cause, Effects, EndpointInfo, Failure, LatencySpec, LeaseId, Outcome, ProbeSpec, Role, Step,
 };
 use rdmascope_probe::TransportEvent;
 use rdmascope_transport::Transport;
@@ -19,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
-use support::{NOW, connect, failure, next, offer, plan, roce, waker};
+use support::{NOW, STREAM, connect, failure, next, offer, plan, roce, waker};
 
 /// Far more than any of these needs, so that silence counts as a failure after 3 s at the latest.
 const LONG: Duration = Duration::from_secs(20);
@@ -27,15 +26,6 @@ const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_secs(1);
 const LEASE: LeaseId = LeaseId(1);
 const PINGS: ProbeSpec = ProbeSpec::Latency(LatencySpec { samples: 300, warmup: 10, message_bytes: 8 });
-/// Messages of 16 full packets.
-const STREAM: ProbeSpec = ProbeSpec::Bandwidth(BandwidthSpec {
-    message_bytes: 64 << 10,
-    depth: 8,
-    warmup: Duration::from_millis(1),
-    duration: Duration::from_secs(5),
-    completions_min: 50,
-    bytes_max: 50_000_000_000,
-});
 const ROLES: [Role; 2] = [Role::Source, Role::Target];
 /// Places in an offer.
 const GID_AT: usize = 5;

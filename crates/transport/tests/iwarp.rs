@@ -9,8 +9,8 @@ mod support;
 use fake::Fake;
 use fake_cm::{FakeManagers, QueuePairs};
 use rdmascope_model::{
-    BandwidthSpec, Cause, EndpointInfo, Fabric, Failure, LatencySpec, LeaseId, Manner, Operation, Outcome,
-    ProbeSpec, Role, Step,
+    Cause, EndpointInfo, Fabric, Failure, LatencySpec, LeaseId, Manner, Operation, Outcome, ProbeSpec, Role,
+    Step,
 };
 use rdmascope_probe::TransportEvent;
 use rdmascope_sys::{ConnectionParameters, VerbError};
@@ -21,19 +21,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
-use support::{NOW, endpoint, failure, next, offer, plan, waker};
+use support::{NOW, STREAM, endpoint, failure, next, offer, plan, waker};
 
 const LEASE: LeaseId = LeaseId(1);
 const LONG: Duration = Duration::from_secs(20);
 const LATENCY: ProbeSpec = ProbeSpec::Latency(LatencySpec { samples: 300, warmup: 10, message_bytes: 8 });
-const STREAM: ProbeSpec = ProbeSpec::Bandwidth(BandwidthSpec {
-    message_bytes: 64 << 10,
-    depth: 8,
-    warmup: Duration::from_millis(1),
-    duration: Duration::from_secs(5),
-    completions_min: 50,
-    bytes_max: 50_000_000_000,
-});
 
 struct Pairs(Arc<Fake>);
 

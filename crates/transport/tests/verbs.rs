@@ -17,18 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
-use support::{NOW, connect, failure, next, offer, plan, roce, waker};
+use support::{NOW, STREAM, connect, failure, next, offer, plan, roce, waker};
 
 const LONG: Duration = Duration::from_secs(20);
 const SPEC: ProbeSpec = ProbeSpec::Latency(LatencySpec { samples: 300, warmup: 10, message_bytes: 8 });
-const STREAM: ProbeSpec = ProbeSpec::Bandwidth(BandwidthSpec {
-    message_bytes: 64 << 10,
-    depth: 8,
-    warmup: Duration::from_millis(1),
-    duration: Duration::from_secs(5),
-    completions_min: 50,
-    bytes_max: 50_000_000_000,
-});
 const LEASE: LeaseId = LeaseId(1);
 /// Where the MTU code stands in an offer.
 const MTU_AT: usize = 31;

@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use rdmascope_model::{
-    Effects, EndpointInfo, Fabric, Failure, LeaseId, Manner, Mono, Outcome, ProbePlan, ProbeSpec, Role,
-    Urgency,
+    BandwidthSpec, Effects, EndpointInfo, Fabric, Failure, LeaseId, Manner, Mono, Outcome, ProbePlan,
+    ProbeSpec, Role, Urgency,
 };
 use rdmascope_probe::TransportEvent;
 use rdmascope_transport::tcp::Tcp;
@@ -16,6 +16,15 @@ use std::time::{Duration, Instant};
 /// No test waits longer: what takes so long is broken.
 const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) const NOW: Mono = Mono(0);
+/// Messages of 16 full packets, for longer than any test waits for.
+pub(crate) const STREAM: ProbeSpec = ProbeSpec::Bandwidth(BandwidthSpec {
+    message_bytes: 64 << 10,
+    depth: 8,
+    warmup: Duration::from_millis(1),
+    duration: Duration::from_secs(5),
+    completions_min: 50,
+    bytes_max: 50_000_000_000,
+});
 
 pub(crate) fn endpoint(name: &str) -> EndpointInfo {
     EndpointInfo {
