@@ -188,14 +188,16 @@ pub(crate) enum OneMetric {
     Ping,
 }
 
-/// One of the two, or both.
+/// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Metrics {
     /// Half round trip of an RDMA write
     Latency,
     /// Goodput of RDMA writes
     Bandwidth,
-    /// Both
+    /// Network round trip of UD pings, and loss: all paths of the mesh are pinged anyway, this does it at once
+    Ping,
+    /// Latency and bandwidth
     All,
 }
 
@@ -204,6 +206,7 @@ impl From<Metrics> for MetricChoice {
         match metrics {
             Metrics::Latency => Self::Latency,
             Metrics::Bandwidth => Self::Bandwidth,
+            Metrics::Ping => Self::Ping,
             Metrics::All => Self::All,
         }
     }

@@ -1,6 +1,6 @@
 //! Numbers as people read them: three digits that count, and one unit for the whole table.
 
-use rdmascope_expose::api::{BandwidthFigures, CellView, LatencyFigures};
+use rdmascope_expose::api::{BandwidthFigures, CellView, LatencyFigures, PingFigures, PingSizeFigures};
 
 /// Unit of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,48 @@ pub(crate) fn bandwidth(cell: &CellView<BandwidthFigures>) -> Option<String> {
     Some(text + &besides(cell.ratio_to_median, cell.retransmits))
 }
 
+/// What pings found of a pair; nothing where none were sent.
+pub(crate) fn ping(cell: &CellView<PingFigures>) -> Option<String> {
+    let figures = cell.figures.as_ref()?;
+    let us = |ns: Option<u64>| ns.map_or("unknown".to_owned(), |ns| Unit::Microseconds.show(ns));
+    let mut text = format!(
+        "ping       network p50 {} (large {}, max {}), responder {}, prober {}; stamped by the {}\n",
+        us(figures.network_p50_ns),
+        us(figures.large_p50_ns),
+        us(figures.network_max_ns),
+        us(figures.responder_p50_ns),
+        us(figures.prober_p50_ns),
+        if figures.clock == "hw" { "adapter" } else { "host" }
+    );
+    if figures.host_delayed > 0 {
+        text.push_str(&format!("           {} answers delayed by a host itself\n", figures.host_delayed));
+    }
+    for size in [&figures.small, &figures.large].into_iter().filter(|size| size.sent > 0) {
+        text.push_str(&format!("           {}\n", of_size(size)));
+    }
+    text.truncate(text.trim_end().len());
+    Some(text + &besides(cell.ratio_to_median, None))
+}
+
+fn of_size(size: &PingSizeFigures) -> String {
+    let mut text = format!("{} B: {} sent, {} answered", size.payload_bytes, size.sent, size.answered);
+    match (size.lost_forward, size.lost_backward) {
+        (None, None) if size.sent > size.answered + size.late => text.push_str(", the others lost somewhere"),
+        (forward, backward) => {
+            for (lost, way) in [(forward, "on the way there"), (backward, "on the way back")] {
+                let lost = lost.filter(|lost| *lost > 0);
+                text.push_str(&lost.map(|lost| format!(", {lost} lost {way}")).unwrap_or_default());
+            }
+        }
+    }
+    for (count, what) in [(size.late, "late"), (size.duplicate, "twice"), (size.reordered, "out of order")] {
+        if count > 0 {
+            text.push_str(&format!(", {count} {what}"));
+        }
+    }
+    text
+}
+
 fn besides(to_median: Option<f64>, retransmits: Option<u64>) -> String {
     let mut text = to_median.map(|r| format!("; {}", ratio(r))).unwrap_or_default();
     // None is not said: drivers that do not count are the rule on software devices.
@@ -134,5 +176,23 @@ mod tests {
     fn a_cell_without_figures_says_nothing() {
         assert_eq!(latency(&CellView::never()), None);
         assert_eq!(bandwidth(&CellView::never()), None);
+        assert_eq!(ping(&CellView::never()), None);
+    }
+
+    #[test]
+    fn a_batch_says_which_size_was_lost_and_on_which_way() {
+        let size = PingSizeFigures {
+            payload_bytes: 4_096,
+            sent: 100,
+            answered: 80,
+            lost_forward: Some(20),
+            lost_backward: Some(0),
+            late: 0,
+            duplicate: 3,
+            reordered: 0,
+        };
+        assert_eq!(of_size(&size), "4096 B: 100 sent, 80 answered, 20 lost on the way there, 3 twice");
+        let unknown = PingSizeFigures { lost_forward: None, lost_backward: None, duplicate: 0, ..size };
+        assert_eq!(of_size(&unknown), "4096 B: 100 sent, 80 answered, the others lost somewhere");
     }
 }

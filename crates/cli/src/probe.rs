@@ -150,14 +150,14 @@ fn step_line(step: &ProbeStep) -> String {
 
 fn result(probe: &ProbeView, metric: Metrics) -> String {
     let Some(pair) = &probe.pair else { return String::new() };
-    let mut text = String::new();
-    if metric != Metrics::Bandwidth {
-        text.push_str(&cell("latency", &pair.latency, figures::latency(&pair.latency)));
+    let latency = || cell("latency", &pair.latency, figures::latency(&pair.latency));
+    let bandwidth = || cell("bandwidth", &pair.bandwidth, figures::bandwidth(&pair.bandwidth));
+    match metric {
+        Metrics::Latency => latency(),
+        Metrics::Bandwidth => bandwidth(),
+        Metrics::Ping => cell("ping", &pair.ping, figures::ping(&pair.ping)),
+        Metrics::All => latency() + &bandwidth(),
     }
-    if metric != Metrics::Latency {
-        text.push_str(&cell("bandwidth", &pair.bandwidth, figures::bandwidth(&pair.bandwidth)));
-    }
-    text
 }
 
 fn cell<F>(name: &str, cell: &CellView<F>, figures: Option<String>) -> String {

@@ -4,7 +4,7 @@ use crate::arguments::SweepFlags;
 use crate::client::Client;
 use crate::failure::{Failure, code};
 use crate::output::{Progress, plain, print};
-use rdmascope_expose::api::{EndpointList, SweepRequest, SweepState, SweepView};
+use rdmascope_expose::api::{EndpointList, MetricChoice, SweepRequest, SweepState, SweepView};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -97,8 +97,11 @@ fn summary(sweep: &SweepView, took: Duration) -> String {
     if sweep.total == 0 {
         text.push_str("there was no pair to probe: at least two endpoints of one fabric are needed\n");
     } else if sweep.failed + sweep.excluded > 0 {
-        let metric = sweep.metric.as_str();
-        let flag = if metric == "bandwidth" { " --metric bandwidth" } else { "" };
+        let flag = match sweep.metric {
+            MetricChoice::Bandwidth => " --metric bandwidth",
+            MetricChoice::Ping => " --metric ping",
+            MetricChoice::Latency | MetricChoice::All => "",
+        };
         text.push_str(&format!("which and why: rdmascope matrix{flag}\n"));
     }
     text
@@ -113,7 +116,7 @@ fn exit_code(sweep: &SweepView) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdmascope_expose::api::{MetricChoice, SweepKind, SweepPlan};
+    use rdmascope_expose::api::{SweepKind, SweepPlan};
 
     fn sweep(total: u64, failed: u64, excluded: u64) -> SweepView {
         SweepView {

@@ -45,6 +45,11 @@ pub struct LatencySpec {
     pub message_bytes: u32,
 }
 
+impl LatencySpec {
+    /// What an operator's sweep or probe measures, and a report too, so that the figures compare.
+    pub const USUAL: Self = Self { samples: 1_000, warmup: 100, message_bytes: 8 };
+}
+
 /// Stream of RDMA writes, reads or sends of the source on reliable connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BandwidthSpec {
@@ -62,6 +67,19 @@ pub struct BandwidthSpec {
     pub bytes_max: u64,
 }
 
+impl BandwidthSpec {
+    /// Likewise. 200 ms show a port's steady rate; 100 completions make its average and worst window mean something on slow ones.
+    pub const USUAL: Self = Self {
+        message_bytes: 65_536,
+        depth: 8,
+        warmup: Duration::from_millis(20),
+        duration: Duration::from_millis(200),
+        completions_min: 100,
+        // A fifth of a second at 400 Gbit/s.
+        bytes_max: 10_000_000_000,
+    };
+}
+
 /// UD pings of one pair, small and of the full path MTU, as the mesh sends them but at once and with all path labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PingSpec {
@@ -71,6 +89,12 @@ pub struct PingSpec {
     pub labels: u32,
     /// Between two pings.
     pub interval: Duration,
+}
+
+impl PingSpec {
+    /// Likewise. A loss of a few per cent shows, and a slow host drains its 32 receive buffers in between: what comes faster is lost there,
+    /// not on the path.
+    pub const USUAL: Self = Self { count: 100, labels: 1, interval: Duration::from_millis(2) };
 }
 
 /// Don't-fragment UDP datagrams over the network device underneath, sent back by the peer's agent.
@@ -124,19 +148,49 @@ impl ProbePlan {
     /// The matrix that its result goes to; `None` for what only a report shows.
     #[must_use]
     pub fn cell(&self) -> Option<Metric> {
-        if self.manner == Manner::default() { self.spec.cell() } else { None }
+        self.spec.cell(&self.manner, self.urgency)
     }
 }
 
 impl ProbeSpec {
-    /// The matrix that the result goes to, when it is measured in the ordinary manner; `None` for what only a report shows.
+    /// What an operator's probe of a metric does.
     #[must_use]
-    pub fn cell(&self) -> Option<Metric> {
+    pub fn usual(metric: Metric) -> Self {
+        match metric {
+            Metric::Latency => Self::Latency(LatencySpec::USUAL),
+            Metric::Bandwidth => Self::Bandwidth(BandwidthSpec::USUAL),
+            Metric::Ping => Self::Pings(PingSpec::USUAL),
+        }
+    }
+
+    /// What it measures; `None` for what no matrix has.
+    #[must_use]
+    pub fn metric(&self) -> Option<Metric> {
         match self {
             Self::Latency(_) => Some(Metric::Latency),
             Self::Bandwidth(_) => Some(Metric::Bandwidth),
-            Self::Pings(_) | Self::Echo(_) => None,
+            Self::Pings(_) => Some(Metric::Ping),
+            Self::Echo(_) => None,
         }
+    }
+
+    /// The matrix that the result goes to; `None` for what only a report shows. The matrix compares like with like: what was measured in
+    /// another manner, or with other messages than usual, stays out of it.
+    #[must_use]
+    pub fn cell(&self, manner: &Manner, urgency: Urgency) -> Option<Metric> {
+        let metric = self.metric()?;
+        let usual = match (self, Self::usual(metric)) {
+            // How many bytes it may send depends on the port.
+            (Self::Bandwidth(own), Self::Bandwidth(usual)) => {
+                BandwidthSpec { bytes_max: usual.bytes_max, ..*own } == usual
+            }
+            // Fewer samples, as the rate allows.
+            (Self::Latency(own), Self::Latency(usual)) if urgency == Urgency::Background => {
+                own.message_bytes == usual.message_bytes
+            }
+            (own, usual) => *own == usual,
+        };
+        (usual && *manner == Manner::default()).then_some(metric)
     }
 
     /// What it does to the machines.
@@ -212,4 +266,30 @@ pub struct ProbePlan {
     pub urgency: Urgency,
     /// Everything must be over, and closed, so long after the lease came in.
     pub expires_in: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Operation;
+
+    #[test]
+    fn the_matrix_takes_what_was_measured_as_usual_and_nothing_else() {
+        let usual = Manner::default();
+        for metric in Metric::ALL {
+            let spec = ProbeSpec::usual(metric);
+            assert_eq!(spec.cell(&usual, Urgency::Operator), Some(metric));
+            let read = Manner { operation: Operation::Read, ..usual };
+            assert_eq!(spec.cell(&read, Urgency::Operator), None, "{metric:?}");
+        }
+        let stream = |spec| ProbeSpec::Bandwidth(spec).cell(&usual, Urgency::Operator);
+        assert_eq!(stream(BandwidthSpec { message_bytes: 1 << 20, ..BandwidthSpec::USUAL }), None);
+        let capped = BandwidthSpec { bytes_max: 1_000_000, ..BandwidthSpec::USUAL };
+        assert_eq!(stream(capped), Some(Metric::Bandwidth), "a slow port's share");
+        let few = ProbeSpec::Latency(LatencySpec { samples: 30, warmup: 0, ..LatencySpec::USUAL });
+        assert_eq!(few.cell(&usual, Urgency::Background), Some(Metric::Latency), "as the rate allows");
+        assert_eq!(few.cell(&usual, Urgency::Operator), None);
+        let many = PingSpec { labels: 16, ..PingSpec::USUAL };
+        assert_eq!(ProbeSpec::Pings(many).cell(&usual, Urgency::Operator), None);
+    }
 }

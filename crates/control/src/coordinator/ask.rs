@@ -131,7 +131,7 @@ impl Coordinator {
                 let task = |metric: &Metric| Task {
                     part: Part::Probe,
                     reverse: false,
-                    spec: settings::operator_spec(*metric),
+                    spec: ProbeSpec::usual(*metric),
                     manner,
                 };
                 (RunKind::Probe, metrics.clone(), metrics.iter().map(|m| vec![task(m)]).collect(), Vec::new())

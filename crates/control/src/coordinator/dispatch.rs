@@ -77,6 +77,7 @@ impl Coordinator {
             self.outbox.push_back(Action::Close(connection, "silent for three heartbeats".to_owned()));
             self.closed(connection, now);
         }
+        self.look_at_places();
         self.expire(now);
         self.compare(now);
         let pace = self.pace();

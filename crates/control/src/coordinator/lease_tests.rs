@@ -1,6 +1,5 @@
 //! What two agents say of one lease, and what the pair's cells must make of it.
 
-use super::super::settings::operator_spec;
 use super::super::work::Origin;
 use super::*;
 use rdmascope_localise::EndpointIndex;
@@ -18,7 +17,7 @@ fn lease(metric: Metric) -> Lease {
     let job = Job {
         source: EndpointIndex(0),
         target: EndpointIndex(1),
-        spec: operator_spec(metric),
+        spec: ProbeSpec::usual(metric),
         manner: Manner::default(),
         urgency: Urgency::Operator,
         origin: Origin::Sweep,

@@ -10,11 +10,13 @@ mod forced;
 mod frames;
 mod health;
 mod history;
+mod incidents;
 mod keep;
 mod lease;
 mod members;
 mod mesh;
 mod pings;
+mod place;
 mod rounds;
 mod runs;
 mod settings;
@@ -35,11 +37,12 @@ use away::Away;
 use caps::Caps;
 use dispatch::Machines;
 use forced::Forced;
+use incidents::Incidents;
 use lease::Lease;
 use mesh::MeshGrants;
 use pings::PingNews;
 use rdmascope_link::{PauseFlags, ToAgent, ToCoordinator};
-use rdmascope_localise::Matrix;
+use rdmascope_localise::{Matrix, Places};
 use rdmascope_model::{Cause, LeaseId, Metric, Mono, Now};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -118,6 +121,9 @@ pub struct Coordinator {
     ping_news: PingNews,
     away: Away,
     health: Health,
+    /// Of this membership and so many endpoints.
+    places: ((u64, usize), Places),
+    incidents: Incidents,
     paused: PauseFlags,
     /// Leases given so far: the number of the last one.
     leases_given: u64,
@@ -146,6 +152,8 @@ impl Coordinator {
             ping_news: PingNews::default(),
             away: Away::default(),
             health: Health::default(),
+            places: ((0, 0), Places::default()),
+            incidents: Incidents::default(),
             paused: PauseFlags::default(),
             leases_given: 0,
             background_wakeup: None,

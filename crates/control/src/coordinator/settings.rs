@@ -1,7 +1,6 @@
 //! The numbers that the coordinator works with, each with its reason.
 
-pub(super) use rdmascope_localise::pair::{LATENCY, STREAM as BANDWIDTH};
-use rdmascope_model::{LatencySpec, Metric, PingSpec, ProbeSpec};
+use rdmascope_model::{BandwidthSpec, LatencySpec, ProbeSpec};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -38,10 +37,6 @@ pub(super) const LOOK_AHEAD: usize = 512;
 pub(super) const INCAST_SOURCES_MAX: usize = 8;
 /// Probes that an operator may have waiting.
 pub(super) const OPERATOR_PROBES_MAX: usize = 64;
-
-/// A loss of a few per cent shows, and a slow host drains its 32 receive buffers in between: what comes faster is lost there, not on the
-/// path.
-pub(super) const PINGS: PingSpec = PingSpec { count: 100, labels: 1, interval: Duration::from_millis(2) };
 
 /// Fewest and most samples of a background probe.
 const BACKGROUND_SAMPLES: (u64, u64) = (30, 1_000);
@@ -105,7 +100,7 @@ impl Settings {
         let peers = endpoints.saturating_sub(1).max(1) as u64;
         let pings = u64::from(self.pings_per_second) * self.coverage.as_secs() / peers;
         let samples = pings.clamp(BACKGROUND_SAMPLES.0, BACKGROUND_SAMPLES.1);
-        LatencySpec { samples: u32::try_from(samples).unwrap_or(u32::MAX), warmup: 0, ..LATENCY }
+        LatencySpec { samples: u32::try_from(samples).unwrap_or(u32::MAX), warmup: 0, ..LatencySpec::USUAL }
     }
 
     /// Pings of one batch among so many endpoints that take datagrams: as many as the rate allows within the coverage time. A
@@ -145,21 +140,12 @@ impl Settings {
     }
 }
 
-/// What an operator's probe of a metric does.
-pub(super) fn operator_spec(metric: Metric) -> ProbeSpec {
-    match metric {
-        Metric::Latency => ProbeSpec::Latency(LATENCY),
-        Metric::Bandwidth => ProbeSpec::Bandwidth(BANDWIDTH),
-        Metric::Ping => ProbeSpec::Pings(PINGS),
-    }
-}
-
 /// How long a lease for this may live.
 pub(super) fn lease_time(spec: &ProbeSpec) -> Duration {
     match spec {
         ProbeSpec::Latency(_) => LATENCY_LEASE,
         // A window may take four times its length, and the lease has room for that of the usual one.
-        ProbeSpec::Bandwidth(spec) => BANDWIDTH_LEASE + 4 * spec.duration.saturating_sub(BANDWIDTH.duration),
+        ProbeSpec::Bandwidth(spec) => BANDWIDTH_LEASE + 4 * spec.duration.saturating_sub(BandwidthSpec::USUAL.duration),
         // Set-up, the datagrams, and the time in which a late answer may come.
         ProbeSpec::Pings(spec) => {
             SETUP_WITHIN + spec.interval * (2 * spec.count * spec.labels) + DATAGRAM_WAIT
@@ -171,7 +157,6 @@ pub(super) fn lease_time(spec: &ProbeSpec) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdmascope_model::BandwidthSpec;
 
     #[test]
     fn small_clusters_get_tails_and_large_ones_stay_within_the_rate() {
@@ -186,8 +171,8 @@ mod tests {
 
     #[test]
     fn the_lease_of_a_long_stream_has_room_for_four_times_its_window() {
-        let long = BandwidthSpec { duration: Duration::from_secs(1), ..BANDWIDTH };
-        assert_eq!(lease_time(&ProbeSpec::Bandwidth(BANDWIDTH)), BANDWIDTH_LEASE);
+        let long = BandwidthSpec { duration: Duration::from_secs(1), ..BandwidthSpec::USUAL };
+        assert_eq!(lease_time(&ProbeSpec::Bandwidth(BandwidthSpec::USUAL)), BANDWIDTH_LEASE);
         assert_eq!(lease_time(&ProbeSpec::Bandwidth(long)), BANDWIDTH_LEASE + Duration::from_millis(3_200));
     }
 

@@ -167,7 +167,7 @@ impl Bench {
     /// Both sides report that it went well.
     fn complete(&mut self, leases: &[(ConnectionId, ProbePlan)]) {
         for (connection, plan) in leases {
-            let metric = plan.spec.cell().unwrap();
+            let metric = plan.spec.metric().unwrap();
             let sends = metric == Metric::Latency || plan.role == Role::Source;
             self.report(*connection, plan, if sends { completed(metric) } else { Outcome::Served });
         }

@@ -2,7 +2,6 @@
 
 use super::rounds;
 use super::runs::Runs;
-use super::settings;
 use rdmascope_localise::EndpointIndex;
 use rdmascope_model::{LatencySpec, Load, Manner, Metric, Mono, Now, ProbeSpec, Urgency, Wall};
 use std::collections::VecDeque;
@@ -32,16 +31,12 @@ pub(super) struct Job {
 impl Job {
     /// The matrix that its result goes to; `None` for what only a report shows.
     pub(super) fn cell(&self) -> Option<Metric> {
-        let metric = self.spec.cell()?;
-        // Runs measure other message sizes, too; the matrix compares like with like.
-        let as_usual =
-            !matches!(self.origin, Origin::Run(..)) || self.spec == settings::operator_spec(metric);
-        (as_usual && self.manner == Manner::default()).then_some(metric)
+        self.spec.cell(&self.manner, self.urgency)
     }
 
     /// Agents of every version can do it.
     pub(super) fn is_ordinary(&self) -> bool {
-        self.manner == Manner::default() && self.spec.cell().is_some()
+        self.manner == Manner::default() && matches!(self.spec, ProbeSpec::Latency(_) | ProbeSpec::Bandwidth(_))
     }
 }
 
@@ -173,7 +168,7 @@ impl Work {
         self.sweeps_started += 1;
         self.turn = self.turn.wrapping_add(1);
         let jobs = metrics.iter().map(|&metric| {
-            let spec = settings::operator_spec(metric);
+            let spec = ProbeSpec::usual(metric);
             self.all_pairs(endpoints, spec, urgency, Origin::Sweep)
         });
         let mut sweep = Sweep::new(self.sweeps_started, endpoints, jobs.collect(), now);
@@ -251,7 +246,7 @@ impl Work {
         }
     }
 
-    /// Latency goes both ways in one probe; bandwidth is one probe for each direction, all of one direction first.
+    /// Latency goes both ways in one probe; the others are one probe for each direction, all of one direction first.
     fn all_pairs(
         &self,
         endpoints: &[EndpointIndex],
@@ -263,7 +258,7 @@ impl Work {
         let at = |i: u32| endpoints[i as usize];
         let job = |source, target| Job { source, target, spec, manner: Manner::default(), urgency, origin };
         let mut jobs: VecDeque<_> = rounds::pairs(count, self.turn).map(|(a, b)| job(at(a), at(b))).collect();
-        if spec.load() == Load::Streams {
+        if spec.load() != Load::Spins {
             jobs.extend(rounds::pairs(count, self.turn).map(|(a, b)| job(at(b), at(a))));
         }
         jobs

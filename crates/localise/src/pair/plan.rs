@@ -12,8 +12,6 @@ pub const PATHS_DEFAULT: u32 = 4;
 /// Probability with which the labels hit all of them.
 pub const PATHS_PROBABILITY: f64 = 0.99;
 
-/// What an operator's sweep or probe measures, and a report too, so that the figures compare.
-pub const LATENCY: LatencySpec = LatencySpec { samples: 1_000, warmup: 100, message_bytes: 8 };
 /// A median does not need more, and there are many labels.
 const LATENCY_OF_LABEL: LatencySpec = LatencySpec { samples: 200, warmup: 20, message_bytes: 8 };
 /// Long enough for the tail beside a stream, short enough to end before it.
@@ -25,22 +23,12 @@ const PINGS_OF_LABEL: u32 = 20;
 /// The largest UDP payload in an MTU of 9000 over IPv4.
 const ECHO_BYTES: u32 = 8_972;
 const ECHO: EchoSpec = EchoSpec { count: 20, payload_bytes: ECHO_BYTES, interval: Duration::from_millis(10) };
-/// Likewise. 200 ms show a port's steady rate; 100 completions make its average and worst window mean something on slow ones.
-pub const STREAM: BandwidthSpec = BandwidthSpec {
-    message_bytes: 65_536,
-    depth: 8,
-    warmup: Duration::from_millis(20),
-    duration: Duration::from_millis(200),
-    completions_min: 100,
-    // A fifth of a second at 400 Gbit/s.
-    bytes_max: 10_000_000_000,
-};
 /// A stream that others are measured beside, or that several sources send at once: a second, at 400 Gbit/s too.
 const LONG_STREAM: BandwidthSpec = BandwidthSpec {
     message_bytes: 1 << 20,
     duration: Duration::from_secs(1),
     bytes_max: 50_000_000_000,
-    ..STREAM
+    ..BandwidthSpec::USUAL
 };
 /// Message sizes of bandwidth: what the matrix measures, and what fills fast ports.
 const SIZES: [u32; 2] = [65_536, 1 << 20];
@@ -179,7 +167,7 @@ impl Plan<'_> {
     fn latency(&mut self) {
         for &operation in self.operations() {
             let manner = Manner { operation, ..self.manner() };
-            self.measure(Part::Latency, ProbeSpec::Latency(LATENCY), manner);
+            self.measure(Part::Latency, ProbeSpec::Latency(LatencySpec::USUAL), manner);
         }
     }
 
@@ -220,8 +208,8 @@ impl Plan<'_> {
             return self.skip(Part::Class, "no class was asked for: all ran in class 0");
         }
         for (part, manner) in [(Part::Class, self.manner()), (Part::Control, Manner::default())] {
-            self.measure(part, ProbeSpec::Latency(LATENCY), manner);
-            self.measure(part, ProbeSpec::Bandwidth(STREAM), manner);
+            self.measure(part, ProbeSpec::Latency(LatencySpec::USUAL), manner);
+            self.measure(part, ProbeSpec::Bandwidth(BandwidthSpec::USUAL), manner);
         }
     }
 
@@ -230,7 +218,7 @@ impl Plan<'_> {
             for message_bytes in SIZES {
                 for queue_pairs in QUEUE_PAIRS {
                     for (reverse, both_ways) in [(false, false), (true, false), (false, true)] {
-                        let stream = BandwidthSpec { message_bytes, ..STREAM };
+                        let stream = BandwidthSpec { message_bytes, ..BandwidthSpec::USUAL };
                         let spec = ProbeSpec::Bandwidth(outstanding(stream, queue_pairs));
                         let manner = Manner { operation, queue_pairs, both_ways, ..self.manner() };
                         let first = Task { part: Part::Bandwidth, reverse, spec, manner };
@@ -262,16 +250,16 @@ impl Plan<'_> {
             return self.skip(Part::Baseline, "an end has no network device underneath for TCP");
         }
         let manner = Manner { carrier: Carrier::Tcp, ..self.manner() };
-        self.measure(Part::Baseline, ProbeSpec::Latency(LATENCY), manner);
-        self.measure(Part::Baseline, ProbeSpec::Bandwidth(STREAM), manner);
+        self.measure(Part::Baseline, ProbeSpec::Latency(LatencySpec::USUAL), manner);
+        self.measure(Part::Baseline, ProbeSpec::Bandwidth(BandwidthSpec::USUAL), manner);
     }
 
     fn gpu(&mut self, asked: &Asked) {
         let Some(gpu) = asked.gpu else { return };
         let memory = Memory::Gpu(gpu);
         let manner = Manner { source_memory: memory, target_memory: memory, ..self.manner() };
-        self.measure(Part::Gpu, ProbeSpec::Latency(LATENCY), manner);
-        let spec = outstanding(BandwidthSpec { message_bytes: 1 << 20, ..STREAM }, 4);
+        self.measure(Part::Gpu, ProbeSpec::Latency(LatencySpec::USUAL), manner);
+        let spec = outstanding(BandwidthSpec { message_bytes: 1 << 20, ..BandwidthSpec::USUAL }, 4);
         self.measure(Part::Gpu, ProbeSpec::Bandwidth(spec), Manner { queue_pairs: 4, ..manner });
     }
 }

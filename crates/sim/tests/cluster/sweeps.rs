@@ -24,7 +24,7 @@ fn every_pair_is_measured_once_and_no_endpoint_twice_at_a_time() {
     let fabric = c.fabric();
     let fabric = fabric.borrow();
     let distinct: BTreeSet<_> =
-        fabric.history().iter().map(|e| (e.spec.cell(), e.source.clone(), e.target.clone())).collect();
+        fabric.history().iter().map(|e| (e.spec.metric(), e.source.clone(), e.target.clone())).collect();
     assert_eq!((fabric.history().len(), distinct.len()), (36 + 72, 36 + 72));
     for e in fabric.history() {
         let at_once: Vec<_> = overlapping(fabric.history(), e).collect();

@@ -64,7 +64,7 @@ impl Chaos {
             );
             for machine in &lease.machines {
                 let (latency, bandwidth) = load.entry(machine).or_default();
-                match lease.job.spec.cell().unwrap() {
+                match lease.job.spec.metric().unwrap() {
                     Metric::Latency => *latency += 1,
                     Metric::Bandwidth => *bandwidth += 1,
                     Metric::Ping => panic!("pings need no lease here"),
@@ -119,7 +119,7 @@ impl Chaos {
                 let (step, side) = (Step::Measure, Side::Source);
                 Outcome::Failed(Failure { cause, step, side, evidence: String::new() })
             }
-            _ => completed(plan.spec.cell().unwrap()),
+            _ => completed(plan.spec.metric().unwrap()),
         };
         self.bench.report(connection, &plan, outcome);
     }

@@ -11,7 +11,7 @@ fn one_machine_measures_latency_pair_by_pair_and_then_bandwidth_two_at_once() {
     for _ in 0..6 {
         let leases = bench.take_leases();
         assert_eq!(leases.len(), 2, "one pair at a time: {:?}", pairs(&leases));
-        assert_eq!(leases[0].1.spec.cell().unwrap(), Metric::Latency);
+        assert_eq!(leases[0].1.spec.metric().unwrap(), Metric::Latency);
         seen.extend(pairs(&leases));
         bench.pass(Duration::from_millis(50));
         bench.complete(&leases);
@@ -65,13 +65,13 @@ impl Bench {
     /// All results arrive before the coordinator acts on any: it goes on once, with every endpoint free.
     fn complete_together(&mut self, leases: &[(ConnectionId, ProbePlan)]) {
         for (connection, plan) in leases {
-            let outcome = completed(plan.spec.cell().unwrap());
+            let outcome = completed(plan.spec.metric().unwrap());
             let result = ProbeResult {
                 lease: Some(plan.lease),
                 local: plan.local.clone(),
                 peer: plan.peer.clone(),
                 role: plan.role,
-                metric: plan.spec.cell(),
+                metric: plan.cell(),
                 measured_at: self.now.wall,
                 outcome,
                 effects: None,
