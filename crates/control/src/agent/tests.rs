@@ -33,7 +33,7 @@ fn latency_plan(lease: u64, role: Role) -> ProbePlan {
         role,
         local: "a/d/1".parse().unwrap(),
         peer: "b/d/1".parse().unwrap(),
-        spec: ProbeSpec::Latency(LatencySpec { samples: 10, warmup: 0, message_bytes: 8 }),
+        spec: ProbeSpec::Latency(LatencySpec::USUAL),
         manner: Manner::default(),
         urgency: Urgency::Operator,
         expires_in: Duration::from_secs(5),

@@ -2,14 +2,14 @@
 
 use super::commands::CommandError;
 use super::runs::{NewRun, RunKind, Stage};
-use super::settings::{self, INCAST_SOURCES_MAX};
+use super::settings::INCAST_SOURCES_MAX;
 use super::work::{Job, Origin};
 use super::{Coordinator, Service};
 use rdmascope_localise::EndpointIndex;
 use rdmascope_localise::pair::{
     Asked, End, EndFinding, Measurement, PATHS_PROBABILITY, Part, Progress, Task, full, incast_task, marks,
 };
-use rdmascope_model::{Fabric, Manner, Metric, Now, Urgency};
+use rdmascope_model::{Fabric, Manner, Metric, Now, ProbeSpec, Urgency};
 use rdmascope_probe::labels_needed;
 use std::collections::BTreeSet;
 

@@ -171,7 +171,7 @@ impl Coordinator {
                     self.matrix.exclude(metric, source, target, at, *why);
                 }
             }
-            // Kept by an earlier coordinator; those of an operator's probe go to no matrix.
+            // A batch that was never told as a failure was answered.
             Outcome::Pings(stats) if result.metric == Some(Metric::Ping) => {
                 self.matrix.record(source, target, at, &Measured::Ping(PingFigures::from(&**stats)));
             }

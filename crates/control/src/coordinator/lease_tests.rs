@@ -3,7 +3,7 @@
 use super::super::work::Origin;
 use super::*;
 use rdmascope_localise::EndpointIndex;
-use rdmascope_model::{BandwidthStats, LatencyStats, LeaseId, Manner, Metric, Urgency, Wall};
+use rdmascope_model::{BandwidthStats, LatencyStats, LeaseId, Manner, Metric, ProbeSpec, Urgency, Wall};
 
 const JUDGE_AT: Mono = Mono(6_700_000_000);
 const SOURCE: ConnectionId = ConnectionId(11);

@@ -145,7 +145,9 @@ pub(super) fn lease_time(spec: &ProbeSpec) -> Duration {
     match spec {
         ProbeSpec::Latency(_) => LATENCY_LEASE,
         // A window may take four times its length, and the lease has room for that of the usual one.
-        ProbeSpec::Bandwidth(spec) => BANDWIDTH_LEASE + 4 * spec.duration.saturating_sub(BandwidthSpec::USUAL.duration),
+        ProbeSpec::Bandwidth(spec) => {
+            BANDWIDTH_LEASE + 4 * spec.duration.saturating_sub(BandwidthSpec::USUAL.duration)
+        }
         // Set-up, the datagrams, and the time in which a late answer may come.
         ProbeSpec::Pings(spec) => {
             SETUP_WITHIN + spec.interval * (2 * spec.count * spec.labels) + DATAGRAM_WAIT

@@ -5,8 +5,8 @@ use super::runs::Ended;
 use super::work::{Ending, Job};
 use super::{Action, Coordinator, Probed};
 use rdmascope_link::{ProbeResult, ToAgent};
-use rdmascope_localise::EndpointIndex;
-use rdmascope_model::{Load, Metric, Now, Outcome, Side, Step};
+use rdmascope_localise::{EndpointIndex, PingFigures, ping_failure};
+use rdmascope_model::{Failure, Load, Metric, Now, Outcome, Side, Step};
 
 impl Coordinator {
     /// Ends the leases that are decided.
@@ -60,6 +60,11 @@ impl Coordinator {
     ) -> Ending {
         let Some(metric) = job.cell() else { return Ending::of(news) };
         let (ending, probed) = match news {
+            CellNews::Measured(result) if let Some(failure) = silence(result) => {
+                let cause = failure.cause;
+                self.matrix.fail(metric, source, target, result.measured_at, failure);
+                (Ending::Failed, Some(Probed::Failed(metric, cause)))
+            }
             CellNews::Measured(result) => {
                 // A stream that was given up leaves the cell as it is: what it saw is no figure of the pair.
                 self.write(source, target, result);
@@ -88,8 +93,17 @@ impl Coordinator {
                 Some(Probed::Bandwidth(stats.average_bps, slower))
             }
             Outcome::Aborted(..) => Some(Probed::Excluded(Metric::Bandwidth)),
+            Outcome::Pings(_) => Some(Probed::Pings),
             _ => None,
         }
+    }
+}
+
+/// Why pings of which none was answered failed.
+fn silence(result: &ProbeResult) -> Option<Failure> {
+    match &result.outcome {
+        Outcome::Pings(stats) => ping_failure(&PingFigures::from(&**stats)),
+        _ => None,
     }
 }
 

@@ -36,7 +36,8 @@ impl Job {
 
     /// Agents of every version can do it.
     pub(super) fn is_ordinary(&self) -> bool {
-        self.manner == Manner::default() && matches!(self.spec, ProbeSpec::Latency(_) | ProbeSpec::Bandwidth(_))
+        self.manner == Manner::default()
+            && matches!(self.spec, ProbeSpec::Latency(_) | ProbeSpec::Bandwidth(_))
     }
 }
 

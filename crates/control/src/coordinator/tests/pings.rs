@@ -85,6 +85,40 @@ fn pings_that_are_answered_are_a_cell_of_their_direction() {
     assert_eq!(bench.probed, [Probed::Pings]);
 }
 
+/// An operator's sweep of pings over the only pair, in both directions; `answered` says whether anything came back.
+fn swept(answered: bool) -> Bench {
+    let mut bench = ready();
+    bench.sweep(&[Metric::Ping]).unwrap();
+    for _ in 0..2 {
+        let leases = bench.take_leases();
+        assert_eq!(leases.len(), 2, "one direction at a time on one pair");
+        for (connection, plan) in leases {
+            let told = Outcome::Pings(Box::new(stats(1, answered)));
+            bench.report(connection, &plan, if plan.role == Role::Source { told } else { Outcome::Served });
+        }
+    }
+    bench
+}
+
+#[test]
+fn a_sweep_of_pings_fills_both_directions() {
+    let bench = swept(true);
+    for (from, to) in [("n0", "n1"), ("n1", "n0")] {
+        let cell = bench.cell(Metric::Ping, from, to);
+        assert!(matches!(cell, Cell::Known { measured: Measured::Ping(_), .. }), "{from} {to}: {cell:?}");
+    }
+    let sweep = bench.c.sweep().unwrap();
+    assert_eq!((&sweep.metrics[..], sweep.total, sweep.done, sweep.failed), (&[Metric::Ping][..], 2, 2, 0));
+    assert_eq!(bench.probed, [Probed::Pings, Probed::Pings]);
+}
+
+#[test]
+fn a_sweep_whose_pings_nobody_answers_failed() {
+    let bench = swept(false);
+    assert_eq!(bench.cause(Metric::Ping, "n0", "n1"), Cause::NoFirstByte);
+    assert_eq!(bench.c.sweep().unwrap().failed, 2);
+}
+
 #[test]
 fn silence_is_a_failure_that_the_responder_explains_later() {
     let mut bench = ready();
