@@ -86,7 +86,9 @@ pub fn ping_verdicts(f: &PingFigures, ends: &PairEnds<'_>) -> Vec<Verdict> {
     let label = label_verdict(f);
     // A loss that is explained by size or path is not told again as a loss.
     let loss = if size.is_none() && label.is_none() { loss_verdict(f, ends) } else { None };
-    [size, host_verdict(f, ends), label, loss].into_iter().flatten().collect()
+    let host = host_verdict(f, ends);
+    let loss = loss.map(|loss| if host.is_some() { lost_by_a_host(loss) } else { loss });
+    [size, host, label, loss].into_iter().flatten().collect()
 }
 
 /// Small pings arrive and large ones do not: a sender whose own MTU is smaller drops silently, so both ends are compared before the
@@ -167,6 +169,18 @@ fn label_verdict(f: &PingFigures) -> Option<Verdict> {
         ),
         next_step: "Trace the path of this flow label (on RoCE it decides the UDP source port); look at the error counters of its links.",
     })
+}
+
+/// A host that is kept from running does not empty its receive buffers, and what comes then is lost there.
+fn lost_by_a_host(loss: Verdict) -> Verdict {
+    Verdict {
+        text: format!(
+            "{} A host was kept from running meanwhile: its receive buffers may have been full, and the network need not be to blame.",
+            loss.text
+        ),
+        next_step: Cause::HostStarved.next_step(),
+        ..loss
+    }
 }
 
 fn loss_verdict(f: &PingFigures, ends: &PairEnds<'_>) -> Option<Verdict> {
@@ -334,6 +348,16 @@ mod tests {
         };
         assert_eq!(ids(&exact, &ENDS), ["host-delayed"]);
         assert_eq!(ids(&PingFigures { clock: StampClock::Software, ..exact }, &ENDS), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_lost_while_a_host_is_held_up_is_not_laid_to_the_network() {
+        let slow = Some(Spread { p50_ns: 3_000_000, max_ns: 20_000_000 });
+        let lost = PingFigures { small: counts(64, 40, 30), responder: slow, ..healthy() };
+        let verdicts = ping_verdicts(&lost, &ENDS);
+        let [host, loss] = &verdicts[..] else { panic!("{verdicts:?}") };
+        assert_eq!((host.id, loss.id, loss.next_step), ("host-delayed", "loss", host.next_step));
+        assert!(loss.text.contains("its receive buffers may have been full"), "{}", loss.text);
     }
 
     #[test]

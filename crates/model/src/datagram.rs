@@ -155,6 +155,26 @@ pub struct PingStats {
     pub labels: Vec<LabelResult>,
 }
 
+impl PingStats {
+    /// The same batch as the opposite direction tells it: answers are as long as their pings and marked like them, so they measure the way
+    /// back as pings of the peer would.
+    #[must_use]
+    pub fn mirrored(&self) -> Self {
+        let other_way = |counts: PingCounts| PingCounts {
+            lost_forward: counts.lost_backward,
+            lost_backward: counts.lost_forward,
+            ..counts
+        };
+        Self {
+            small: other_way(self.small),
+            large: other_way(self.large),
+            responder: self.prober,
+            prober: self.responder,
+            ..self.clone()
+        }
+    }
+}
+
 /// What a responder heard of one batch; tells the direction of loss where no answer came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {

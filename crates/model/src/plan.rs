@@ -193,6 +193,12 @@ impl ProbeSpec {
         (usual && *manner == Manner::default()).then_some(metric)
     }
 
+    /// One probe fills the cells of both directions.
+    #[must_use]
+    pub fn fills_both(&self) -> bool {
+        matches!(self, Self::Latency(_) | Self::Pings(_))
+    }
+
     /// What it does to the machines.
     #[must_use]
     pub fn load(&self) -> Load {

@@ -238,8 +238,8 @@ fn a_restarted_peer_is_stale_and_not_lost() {
         let stale: u32 = of(&fabric, 0, 1).map(|report| report.stats.stale).sum();
         let (small, large) = (sum(&fabric, 0, 1, false), sum(&fabric, 0, 1, true));
         assert_eq!((small.sent, large.sent), (small.answered, large.answered), "seed {seed}");
-        // Ten pings in 100 ms, four times; one more or less at each border.
-        assert!((36..=44).contains(&stale), "{stale} stale with seed {seed}");
+        // Two or three moments of four pings in 100 ms, four times.
+        assert!((32..=48).contains(&stale), "{stale} stale with seed {seed}");
         assert!(small.sent > 3_500, "{small:?}");
     }
 }

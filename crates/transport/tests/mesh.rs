@@ -484,8 +484,8 @@ fn results_that_nobody_takes_are_dropped_and_counted_but_openings_are_not() {
         labels: 1,
     };
     lab.mesh.command(MeshCommand::Grant(Some(grant)));
-    // 200 batches of one ping a second, and as many reports of what was heard: two seconds fill the queue.
-    std::thread::sleep(Duration::from_secs(3));
+    // 50 batches of one ping a second, and as many reports of what was heard: five seconds fill the queue.
+    std::thread::sleep(Duration::from_secs(7));
     lab.endpoints(&[0]);
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(lab.closed("b"), None);

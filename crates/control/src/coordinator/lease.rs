@@ -5,7 +5,7 @@ use super::work::Job;
 use rdmascope_link::ProbeResult;
 use rdmascope_localise::pair::Told;
 use rdmascope_model::{
-    Cause, CounterDelta, Exclusion, Failure, Load, Mono, Now, Operation, Outcome, Role, Side, Step,
+    Cause, CounterDelta, Exclusion, Failure, Load, Mono, Now, Operation, Outcome, ProbeSpec, Role, Side, Step,
 };
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ impl Lease {
     /// What the cells source→target and target→source get. `named` is a cause that the endpoints' inventories name by
     /// now, such as a port that went down: it explains a symptom better than the symptom does.
     pub(super) fn verdict(&self, named: Option<Failure>) -> [CellNews; 2] {
-        let both_ways = self.job.spec.load() == Load::Spins;
+        let both_ways = self.job.spec.fills_both();
         if let Some(why) = self.excluded() {
             let other = if both_ways { CellNews::Excluded(why) } else { CellNews::Nothing };
             return [CellNews::Excluded(why), other];
@@ -161,7 +161,12 @@ impl Lease {
             let result = self.results[at].clone();
             result.map_or(CellNews::Nothing, |result| CellNews::Measured(Box::new(result)))
         };
-        [news(0), if both_ways { news(1) } else { CellNews::Nothing }]
+        let back = match &self.job.spec {
+            ProbeSpec::Pings(_) => mirrored_news(&news(0)),
+            spec if spec.fills_both() => news(1),
+            _ => CellNews::Nothing,
+        };
+        [news(0), back]
     }
 
     fn excluded(&self) -> Option<Exclusion> {
@@ -260,6 +265,10 @@ fn mirrored(failure: &Failure) -> Failure {
 pub(super) fn mirrored_news(news: &CellNews) -> CellNews {
     match news {
         CellNews::Failed(failure) => CellNews::Failed(mirrored(failure)),
+        CellNews::Measured(result) if let Outcome::Pings(stats) = &result.outcome => {
+            let outcome = Outcome::Pings(Box::new(stats.mirrored()));
+            CellNews::Measured(Box::new(ProbeResult { outcome, ..(**result).clone() }))
+        }
         other => other.clone(),
     }
 }

@@ -6,7 +6,7 @@ use super::work::{Ending, Job};
 use super::{Action, Coordinator, Probed};
 use rdmascope_link::{ProbeResult, ToAgent};
 use rdmascope_localise::{EndpointIndex, PingFigures, ping_failure};
-use rdmascope_model::{Failure, Load, Metric, Now, Outcome, Side, Step};
+use rdmascope_model::{Failure, Metric, Now, Outcome, Side, Step};
 
 impl Coordinator {
     /// Ends the leases that are decided.
@@ -37,7 +37,7 @@ impl Coordinator {
     /// A job whose result is known without running it.
     pub(super) fn settle_known(&mut self, job: &Job, news: &CellNews, now: Now) {
         let ending = self.settle(job.source, job.target, job, news, now);
-        if job.spec.load() == Load::Spins {
+        if job.spec.fills_both() {
             self.settle(job.target, job.source, job, &super::lease::mirrored_news(news), now);
         }
         let text = match news {

@@ -3,7 +3,7 @@
 use super::rounds;
 use super::runs::Runs;
 use rdmascope_localise::EndpointIndex;
-use rdmascope_model::{LatencySpec, Load, Manner, Metric, Mono, Now, ProbeSpec, Urgency, Wall};
+use rdmascope_model::{LatencySpec, Manner, Metric, Mono, Now, ProbeSpec, Urgency, Wall};
 use std::collections::VecDeque;
 
 /// For whom a job is done.
@@ -247,7 +247,7 @@ impl Work {
         }
     }
 
-    /// Latency goes both ways in one probe; the others are one probe for each direction, all of one direction first.
+    /// Latency and pings go both ways in one probe; bandwidth is one probe for each direction, all of one direction first.
     fn all_pairs(
         &self,
         endpoints: &[EndpointIndex],
@@ -259,7 +259,7 @@ impl Work {
         let at = |i: u32| endpoints[i as usize];
         let job = |source, target| Job { source, target, spec, manner: Manner::default(), urgency, origin };
         let mut jobs: VecDeque<_> = rounds::pairs(count, self.turn).map(|(a, b)| job(at(a), at(b))).collect();
-        if spec.load() != Load::Spins {
+        if !spec.fills_both() {
             jobs.extend(rounds::pairs(count, self.turn).map(|(a, b)| job(at(b), at(a))));
         }
         jobs

@@ -41,6 +41,8 @@ fn main() -> ExitCode {
         node::rows(&mut print);
     } else if has("mesh") {
         print(mesh::rows());
+    } else if has("operations") {
+        operations::rows(&mut print);
     } else if has("probes") || has("datagrams") {
         if has("probes") {
             // Before there are agents, which have probes of their own.

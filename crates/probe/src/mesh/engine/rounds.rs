@@ -11,6 +11,10 @@ use crate::mesh::stats::stats;
 use rdmascope_model::{Cause, DatagramAddress, EndpointName, Failure, LeaseId, Marks, Mono, Side, Step};
 use std::time::Duration;
 
+/// The longest time between two moments at which pings of the mesh leave together, nanoseconds, and how many do at most: far fewer than the
+/// peer has receive buffers.
+const MOMENT_NS: u64 = 40_000_000;
+const PINGS_AT_ONCE_MAX: u64 = 4;
 /// A lease's pings that are behind their time are sent at once, but not those of a longer stop.
 const CATCH_UP: Duration = Duration::from_millis(10);
 
@@ -52,15 +56,22 @@ impl Engine {
         self.grant.map_or(1, |grant| grant.pings_per_batch).clamp(1, BATCH_PINGS_MAX)
     }
 
-    /// A ping of the mesh leaves: the next one may at the next moment of the common beat. A moment that was missed is left
-    /// out, never made up for; and whatever grants of other rates do to the beat, the pings of any time are at most two more
-    /// than the rate allows in it.
-    fn pinged(&mut self, now: Mono) {
+    /// Pings of the mesh that leave at one moment: one at rates of up to 25 a second, up to four at higher ones. Waking up is what pings
+    /// cost most, and a thread that has just done one does the next at half of the price.
+    fn pings_at_once(&self) -> u64 {
+        (MOMENT_NS / self.interval()).clamp(1, PINGS_AT_ONCE_MAX)
+    }
+
+    /// Pings of the mesh leave: the next ones may at the next moment of the common beat. A moment that was missed is left
+    /// out, never made up for; and whatever grants of other rates do to the beat, the pings of any time are at most those of two
+    /// moments more than the rate allows in it.
+    fn pinged(&mut self, pings: u64, now: Mono) {
         let interval = self.interval();
-        self.paid = Mono(self.paid.max(now).0.saturating_add(interval));
-        let phase = self.nonce % interval;
-        let beats = now.0.saturating_sub(phase) / interval + 1;
-        self.next_ping = Mono((phase + beats * interval).max(self.paid.0.saturating_sub(interval)));
+        self.paid = Mono(self.paid.max(now).0.saturating_add(interval * pings));
+        let beat = interval * self.pings_at_once();
+        let phase = self.nonce % beat;
+        let beats = now.0.saturating_sub(phase) / beat + 1;
+        self.next_ping = Mono((phase + beats * beat).max(self.paid.0.saturating_sub(beat)));
     }
 
     pub(super) fn plan(
@@ -159,6 +170,14 @@ impl Engine {
         if now < self.next_ping {
             return;
         }
+        let sent = (0..self.pings_at_once()).take_while(|_| self.ping_one(now)).count();
+        if sent > 0 {
+            self.pinged(sent as u64, now);
+        }
+    }
+
+    /// The next ping of the batch that is being sent, or of the next one; false when there is none.
+    fn ping_one(&mut self, now: Mono) -> bool {
         let mesh = |batch: &Batch, stage| batch.plan.lease.is_none() && batch.stage == stage;
         let sending = self.batches.iter().position(|batch| mesh(batch, Stage::Sending));
         let ready = || {
@@ -167,10 +186,10 @@ impl Engine {
                 .min_by_key(|(_, batch)| batch.number.wrapping_sub(self.number.wrapping_add(1)))
                 .map(|(at, _)| at)
         };
-        let Some(at) = sending.or_else(ready) else { return };
+        let Some(at) = sending.or_else(ready) else { return false };
         self.batches[at].stage = Stage::Sending;
         self.ping(at, now);
-        self.pinged(now);
+        true
     }
 
     /// Sends the next ping of a batch, if there is a buffer for it.
@@ -250,7 +269,7 @@ impl Engine {
             let bytes = HEADER_BYTES as u32;
             self.send_to_peer(at, Flight::Other, Kind::Question, (sequence, false, 0), bytes);
             if !lease {
-                self.pinged(now);
+                self.pinged(1, now);
             }
         }
     }
