@@ -19,6 +19,7 @@ const MAY_SPAWN: &[(&str, &str)] = &[
     ),
     ("crates/agent/src/main_loop.rs", "the agent's tasks, started in one place under the diagram of lib.rs"),
     ("crates/coordinator/src/lib.rs", "the coordinator's tasks, started in one place"),
+    ("crates/coordinator/src/maintenance.rs", "the file of nodes in maintenance may lie on a slow disk"),
     ("crates/coordinator/src/findings.rs", "old history is read from the disk, which may be slow"),
     ("crates/coordinator/src/store.rs", "the one writer of the history: the disk may be slow"),
     ("crates/coordinator/src/snapshot.rs", "the disk may be slow, and the one thread must not be"),

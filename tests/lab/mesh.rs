@@ -51,10 +51,18 @@ impl Fabrics {
                 Err("not all".to_owned())
             }
         });
-        let peer = |member: &Member| Peer { name: info(member.endpoint).name, address: member.address };
+        let peer =
+            |member: &Member| Peer { name: info(member.endpoint).name, address: member.address, rail: 0 };
         let book: Arc<[Peer]> = all.members.iter().map(peer).collect();
         let until = Mono(1).after(began.elapsed() + Duration::from_secs(600));
-        let grant = MeshGrant { until, pings_per_second: 50, pings_per_batch: 60, labels: 1 };
+        let grant = MeshGrant {
+            until,
+            pings_per_second: 50,
+            pings_per_batch: 60,
+            labels: 1,
+            cross_rail_every: 1,
+            sweep: None,
+        };
         for member in &mut all.members {
             member.mesh.command(MeshCommand::Book(Arc::clone(&book)));
             member.mesh.command(MeshCommand::Grant(Some(grant)));

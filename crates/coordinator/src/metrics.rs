@@ -1,12 +1,12 @@
 //! `/metrics` and `/metrics/pairs`: what the state holds, in the text that Prometheus reads. Reading never measures.
 
-use crate::findings;
 use crate::hub::{FRAMES_QUEUED_MAX, Hub};
 use crate::views::{self, CLOCK, VERSION};
+use crate::{findings, incidents};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use rdmascope_control::coordinator::{Coordinator, Sweep};
+use rdmascope_control::coordinator::{Coordinator, Shown as Cells, Sweep};
 use rdmascope_expose::api::{CellState as Shown, PauseLevel, Problem};
 use rdmascope_expose::metrics::{
     self, CONTENT_TYPE, CoordinatorInput, MetricInput, PairBandwidth, PairLatency, PairPing, PairRow,
@@ -58,6 +58,7 @@ fn families(state: &Coordinator, now: Now, insecure: bool, queue: QueueInput<'_>
         nodes_paused_all: paused_nodes(PauseLevel::All),
         nodes_maintenance: members.agents().filter(|(node, _)| in_maintenance(node)).count() as u64,
         findings: findings::counts(state),
+        incidents: &incidents::inputs(state),
         endpoints_usable: endpoints(&|e| views::usable(state, e)),
         endpoints_unusable: endpoints(&|e| !views::usable(state, e) && e.gone_since.is_none()),
         endpoints_gone: endpoints(&|e| e.gone_since.is_some()),
@@ -71,12 +72,13 @@ fn families(state: &Coordinator, now: Now, insecure: bool, queue: QueueInput<'_>
 fn summary(state: &Coordinator, metric: Metric, now: Now) -> MetricInput {
     let mut pairs = [0; Shown::ALL.len()];
     let mut oldest = None;
-    let fresh_for = state.fresh_for();
-    for ((_, source), (_, target), cell) in cells(state, metric) {
-        if cell == Cell::Never && !is_for(state, metric, source, target) {
+    let cells = state.shown(now.wall);
+    for ((_, source), (_, target), cell) in all_cells(state, &cells, metric) {
+        let measured = state.matrix().cell(metric, source, target) != Cell::Never;
+        if !measured && !is_for(state, metric, source, target) {
             continue;
         }
-        let shown = views::shown(cell.state(now.wall, fresh_for));
+        let shown = views::shown(cell.state(now.wall, cells.fresh_for(source, target)));
         Shown::ALL.iter().zip(&mut pairs).filter(|(s, _)| **s == shown).for_each(|(_, count)| *count += 1);
         if let Cell::Known { at, .. } = cell {
             let age = now.wall.since(at).as_secs_f64();
@@ -92,7 +94,7 @@ fn summary(state: &Coordinator, metric: Metric, now: Now) -> MetricInput {
         pairs,
         age_seconds: oldest,
         stale_after_seconds: state.fresh_for().as_secs_f64(),
-        median: views::Fresh::of(state, metric, now).median,
+        median: views::Fresh::of(state, &cells, metric, now).median,
         sweep: sweep.map(|s| SweepInput {
             running: s.finished_at.is_none(),
             total: s.total as u64,
@@ -104,28 +106,31 @@ fn summary(state: &Coordinator, metric: Metric, now: Now) -> MetricInput {
 }
 
 /// Pings are for the pairs that they cover, and for these nobody probes latency by itself: a pair that is never measured in one way
-/// because the other has it is no gap. Nor is a pair within a node, or between different fabrics.
-fn is_for(state: &Coordinator, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> bool {
-    let members = state.members();
-    let ends = members.endpoint(source).zip(members.endpoint(target));
-    let paired =
-        ends.is_none_or(|(a, b)| a.info.fabric == b.info.fabric && a.info.name.node != b.info.name.node);
+/// because the other has it is no gap. Nor is a pair whose ends are never paired.
+pub(crate) fn is_for(
+    state: &Coordinator,
+    metric: Metric,
+    source: EndpointIndex,
+    target: EndpointIndex,
+) -> bool {
+    let (members, paired) = (state.members(), !state.never_meet(source, target));
     match metric {
         Metric::Latency => paired && !members.pings_cover(source, target),
-        Metric::Bandwidth => true,
+        Metric::Bandwidth => paired,
         Metric::Ping => paired && members.pings_cover(source, target),
     }
 }
 
 /// Every ordered pair's cell of a metric, in the order of names.
-fn cells(
-    state: &Coordinator,
+fn all_cells<'a>(
+    state: &'a Coordinator,
+    cells: &'a Cells<'_>,
     metric: Metric,
-) -> impl Iterator<Item = ((&EndpointName, EndpointIndex), (&EndpointName, EndpointIndex), Cell)> {
+) -> impl Iterator<Item = ((&'a EndpointName, EndpointIndex), (&'a EndpointName, EndpointIndex), Cell)> {
     let matrix = state.matrix();
     matrix.endpoints().flat_map(move |source| {
         let targets = matrix.endpoints().filter(move |target| target.1 != source.1);
-        targets.map(move |target| (source, target, matrix.cell(metric, source.1, target.1)))
+        targets.map(move |target| (source, target, cells.cell(metric, source.1, target.1)))
     })
 }
 
@@ -134,8 +139,9 @@ pub(crate) async fn pairs(State(hub): State<Arc<Hub>>) -> Response {
     let body = hub.read(|state, now| {
         let endpoints = state.matrix().len() as u64;
         let total = endpoints * endpoints.saturating_sub(1);
-        let rows = cells(state, Metric::Latency)
-            .map(|(source, target, latency)| row(state, source, target, &latency, now));
+        let cells = state.shown(now.wall);
+        let rows = all_cells(state, &cells, Metric::Latency)
+            .map(|(source, target, latency)| row(state, &cells, source, target, &latency, now));
         let rows: Vec<_> = rows.collect();
         metrics::pairs(total, hub.pairs_max.into(), rows.iter().cloned()).collect::<String>()
     });
@@ -144,13 +150,15 @@ pub(crate) async fn pairs(State(hub): State<Arc<Hub>>) -> Response {
 
 fn row<'a>(
     state: &'a Coordinator,
+    cells: &Cells<'_>,
     source: (&'a EndpointName, EndpointIndex),
     target: (&'a EndpointName, EndpointIndex),
     latency: &Cell,
     now: Now,
 ) -> PairRow<'a> {
-    let bandwidth = state.matrix().cell(Metric::Bandwidth, source.1, target.1);
-    let state_of = |cell: &Cell| views::shown(cell.state(now.wall, state.fresh_for()));
+    let bandwidth = cells.cell(Metric::Bandwidth, source.1, target.1);
+    let fresh_for = cells.fresh_for(source.1, target.1);
+    let state_of = |cell: &Cell| views::shown(cell.state(now.wall, fresh_for));
     let (p50_ns, p99_ns) = match latency {
         Cell::Known { measured: Measured::Latency(stats, _), .. } => (Some(stats.p50_ns), stats.p99_ns),
         _ => (None, None),
@@ -159,8 +167,9 @@ fn row<'a>(
         Cell::Known { measured: Measured::Bandwidth(stats, _), .. } => Some(stats.average_bps),
         _ => None,
     };
-    let ping = state.matrix().cell(Metric::Ping, source.1, target.1);
-    let pinged = ping != Cell::Never || is_for(state, Metric::Ping, source.1, target.1);
+    let ping = cells.cell(Metric::Ping, source.1, target.1);
+    let known = state.matrix().cell(Metric::Ping, source.1, target.1) != Cell::Never;
+    let pinged = known || is_for(state, Metric::Ping, source.1, target.1);
     let pings = match &ping {
         Cell::Known { measured: Measured::Ping(figures), .. } => Some(figures),
         _ => None,
@@ -168,8 +177,7 @@ fn row<'a>(
     PairRow {
         source: source.0,
         target: target.0,
-        // Rails come from configuration or topology, which later versions read.
-        rail: "",
+        rail: views::rail_of(state, source.1, target.1),
         latency: PairLatency {
             state: state_of(latency),
             p50_ns,

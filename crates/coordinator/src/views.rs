@@ -1,10 +1,12 @@
 //! From the state's words to what the API shows.
 
-use rdmascope_control::coordinator::{Coordinator, Endpoint, Sweep};
+use crate::incidents;
+use crate::sweeps::sweep;
+use rdmascope_control::coordinator::{Coordinator, Endpoint, LeafSource, RailSource, Shown as Cells};
 use rdmascope_expose::api::{
     BandwidthFigures, CellState as Shown, CellView, EndpointList, EndpointView, LatencyFigures, Matrix,
-    MatrixCell, MatrixHead, MetricChoice, NodeList, NodePause, NodeView, PairVerdict, PairView, PauseLevel,
-    PauseView, PingFigures, StatusView, SweepKind, SweepList, SweepPlan, SweepState, SweepView,
+    MatrixCell, MatrixHead, NodeList, NodePause, NodeView, PairVerdict, PairView, PauseLevel, PauseView,
+    PingFigures, StatusView, SweepState,
 };
 use rdmascope_link::PauseFlags;
 use rdmascope_localise::{Cell, CellState, EndpointIndex, Measured, PairEnds, median, ping_verdicts};
@@ -53,8 +55,8 @@ pub(crate) fn level(flags: PauseFlags) -> PauseLevel {
 }
 
 pub(crate) fn status(state: &Coordinator, now: Now, insecure: bool) -> StatusView {
-    let requested = state.sweep().map(|s| sweep(s, now, true));
-    let background = state.background_sweep().map(|s| sweep(s, now, false));
+    let requested = state.sweep().map(|s| sweep(state, s, now, true));
+    let background = state.background_sweep().map(|s| sweep(state, s, now, false));
     let running = requested.clone().filter(|s| s.state == SweepState::Running);
     StatusView {
         version: VERSION.to_owned(),
@@ -66,6 +68,7 @@ pub(crate) fn status(state: &Coordinator, now: Now, insecure: bool) -> StatusVie
         endpoints: state.matrix().len() as u64,
         endpoints_usable: state.members().endpoints().filter(|(_, e)| usable(state, e)).count() as u64,
         sweep: running.or(background).or(requested),
+        incidents: incidents::counts(state),
     }
 }
 
@@ -100,10 +103,29 @@ pub(crate) fn nodes(state: &Coordinator) -> NodeList {
 }
 
 pub(crate) fn endpoints(state: &Coordinator) -> EndpointList {
-    let mut endpoints: Vec<_> =
-        state.members().endpoints().map(|(_, e)| EndpointView::new(&e.info, gone_since(state, e))).collect();
+    let view = |(index, e): (EndpointIndex, &Endpoint)| {
+        placed(state, index, EndpointView::new(&e.info, gone_since(state, e)))
+    };
+    let mut endpoints: Vec<_> = state.members().endpoints().map(view).collect();
     endpoints.sort_by(|a, b| a.name.cmp(&b.name));
     EndpointList { endpoints }
+}
+
+/// With where the endpoint stands now.
+pub(crate) fn placed(state: &Coordinator, index: EndpointIndex, view: EndpointView) -> EndpointView {
+    let place = state.place_names(index);
+    let rail = place.rail.zip(place.sources.rail.map(RailSource::as_str));
+    let leaf = place.leaf.zip(place.sources.leaf.map(LeafSource::as_str));
+    view.at(rail, leaf, place.pod)
+}
+
+/// The rail of a pair as a label: the name of the one that both ends are on, `cross` for two, empty where one is not known.
+pub(crate) fn rail_of(state: &Coordinator, source: EndpointIndex, target: EndpointIndex) -> &str {
+    match (state.place_names(source).rail, state.place_names(target).rail) {
+        (Some(a), Some(b)) if a == b => a,
+        (Some(_), Some(_)) => "cross",
+        _ => "",
+    }
 }
 
 pub(crate) fn pause(state: &Coordinator) -> PauseView {
@@ -114,46 +136,6 @@ pub(crate) fn pause(state: &Coordinator) -> PauseView {
         (level != PauseLevel::None).then(|| NodePause { node: node.to_owned(), level, local_file })
     });
     PauseView { cluster: level(state.paused()), nodes: nodes.collect() }
-}
-
-pub(crate) fn sweeps(state: &Coordinator, now: Now) -> SweepList {
-    let requested = state.sweep().map(|s| sweep(s, now, true));
-    let continuous = state.background_sweep().map(|s| sweep(s, now, false));
-    SweepList { sweeps: requested.into_iter().chain(continuous).collect() }
-}
-
-pub(crate) fn sweep(sweep: &Sweep, now: Now, requested: bool) -> SweepView {
-    let endpoints = sweep.endpoints as u64;
-    let metric = match sweep.metrics[..] {
-        [Metric::Latency] => MetricChoice::Latency,
-        [Metric::Bandwidth] => MetricChoice::Bandwidth,
-        [Metric::Ping] => MetricChoice::Ping,
-        _ => MetricChoice::All,
-    };
-    let took = sweep.finished_at.unwrap_or(now.wall).since(sweep.started_at).as_secs_f64();
-    let (total, done) = (sweep.total as f64, sweep.done as f64);
-    let estimate = (sweep.done > 0).then(|| took * total / done);
-    let rounds = (endpoints + endpoints % 2).saturating_sub(1);
-    SweepView {
-        id: sweep.id,
-        kind: if requested { SweepKind::Requested } else { SweepKind::Continuous },
-        metric,
-        drained: sweep.drained,
-        state: if sweep.finished_at.is_some() { SweepState::Done } else { SweepState::Running },
-        total: sweep.total as u64,
-        done: sweep.done as u64,
-        failed: sweep.failed as u64,
-        excluded: sweep.excluded as u64,
-        started_at: sweep.started_at.to_string(),
-        finished_at: sweep.finished_at.map(|at| at.to_string()),
-        seconds_left: estimate.filter(|_| sweep.finished_at.is_none()).map(|e| (e - took).max(0.0)),
-        plan: SweepPlan {
-            pairs: endpoints * endpoints.saturating_sub(1),
-            rounds: rounds * sweep.metrics.len() as u64,
-            bytes: sweep.bytes_max,
-            seconds: estimate.unwrap_or(0.0),
-        },
-    }
 }
 
 pub(crate) fn pair(state: &Coordinator, source: EndpointIndex, target: EndpointIndex, now: Now) -> PairView {
@@ -199,8 +181,9 @@ fn ping(figures: &rdmascope_localise::PingFigures) -> PingFigures {
 
 /// What is wrong with a pair whose pings are answered; nothing of figures that are stale.
 fn verdicts(state: &Coordinator, source: EndpointIndex, target: EndpointIndex, now: Now) -> Vec<PairVerdict> {
-    let cell = state.matrix().cell(Metric::Ping, source, target);
-    let fresh = cell.state(now.wall, state.fresh_for()) == CellState::Fresh;
+    let shown = state.shown(now.wall);
+    let cell = shown.cell(Metric::Ping, source, target);
+    let fresh = cell.state(now.wall, shown.fresh_for(source, target)) == CellState::Fresh;
     let Cell::Known { measured: Measured::Ping(figures), .. } = cell else { return Vec::new() };
     let name = |index| state.matrix().name(index).to_string();
     let mtu = |index| {
@@ -231,8 +214,9 @@ fn cell<F>(
     now: Now,
     figures: impl FnOnce(&Measured) -> Option<F>,
 ) -> CellView<F> {
-    let cell = state.matrix().cell(metric, source, target);
-    let stale = cell.state(now.wall, state.fresh_for()) == CellState::Stale;
+    let shown = state.shown(now.wall);
+    let cell = shown.cell(metric, source, target);
+    let stale = cell.state(now.wall, shown.fresh_for(source, target)) == CellState::Stale;
     match cell {
         Cell::Never => CellView::never(),
         Cell::Failed { at, failure } => {
@@ -244,7 +228,7 @@ fn cell<F>(
                 Measured::Latency(_, delta) | Measured::Bandwidth(_, delta) => *delta,
                 Measured::Ping(_) => CounterDelta { retransmits: None },
             };
-            let median = Fresh::of(state, metric, now).median.filter(|&median| median > 0);
+            let median = Fresh::of(state, &shown, metric, now).median.filter(|&median| median > 0);
             let ratio = measured.headline().zip(median).map(|(value, median)| value as f64 / median as f64);
             match figures(&measured) {
                 Some(figures) => {
@@ -266,16 +250,15 @@ pub(crate) struct Fresh {
 }
 
 impl Fresh {
-    pub(crate) fn of(state: &Coordinator, metric: Metric, now: Now) -> Self {
+    pub(crate) fn of(state: &Coordinator, cells: &Cells<'_>, metric: Metric, now: Now) -> Self {
         let matrix = state.matrix();
-        let fresh_for = state.fresh_for();
         let indices: Vec<_> = matrix.endpoints().map(|(_, index)| index).collect();
         let (mut values, mut software, mut hardware) = (Vec::new(), false, false);
         for &source in &indices {
             for &target in indices.iter().filter(|&&target| target != source) {
-                let cell = matrix.cell(metric, source, target);
+                let cell = cells.cell(metric, source, target);
                 if let (CellState::Fresh, Cell::Known { measured, .. }) =
-                    (cell.state(now.wall, fresh_for), &cell)
+                    (cell.state(now.wall, cells.fresh_for(source, target)), &cell)
                 {
                     values.extend(measured.headline());
                     match measured {
@@ -303,7 +286,8 @@ pub(crate) fn with_matrix<T>(
 ) -> T {
     let matrix = state.matrix();
     let fresh_for = state.fresh_for();
-    let fresh = Fresh::of(state, metric, now);
+    let shown_cells = state.shown(now.wall);
+    let fresh = Fresh::of(state, &shown_cells, metric, now);
     let (names, indices): (Vec<_>, Vec<_>) =
         matrix.endpoints().map(|(name, index)| (name.to_string(), index)).unzip();
     let head = MatrixHead {
@@ -319,8 +303,8 @@ pub(crate) fn with_matrix<T>(
     };
     let cells = |row: usize, column: usize| {
         let (source, target) = (indices[row], indices[column]);
-        let cell = matrix.cell(metric, source, target);
-        let shown_state = shown(cell.state(now.wall, fresh_for));
+        let cell = shown_cells.cell(metric, source, target);
+        let shown_state = shown(cell.state(now.wall, shown_cells.fresh_for(source, target)));
         let bare = MatrixCell { state: shown_state, at: cell.at(), ..MatrixCell::NEVER };
         match &cell {
             Cell::Never => MatrixCell::NEVER,

@@ -2,7 +2,10 @@
 //! depth.
 
 mod cell;
+mod hypotheses;
 mod incident;
+pub mod job;
+mod judge;
 mod matrix;
 mod median;
 pub mod pair;
@@ -12,7 +15,8 @@ mod suspect;
 mod verdict;
 
 pub use cell::{Cell, CellState, Measured};
-pub use incident::{Incident, IncidentState};
+pub use incident::{Change, Incident, IncidentState, Incidents, Names};
+pub use judge::{Input, Judge, Judged, Look, Retest, Told};
 pub use matrix::{EndpointIndex, Matrix};
 pub use median::median;
 pub use ping::{PINGS_OF_A_SIZE_MAX, PingFigures, Spread};

@@ -3,50 +3,39 @@
 //! An endpoint keeps its number for as long as the coordinator runs, so that a matrix never renumbers under a reader.
 //! Figures are packed into 32-bit fields: 4,096 endpoints have 16.8 million pairs for each metric.
 
+mod rows;
+
+pub(crate) use rows::{BandwidthRow, LatencyRow};
+
 use crate::ping::PingRow;
-use crate::{Cell, Measured};
-use rdmascope_model::{
-    BandwidthStats, CounterDelta, EndpointName, Exclusion, Failure, LatencyStats, Metric, Wall,
-};
+use crate::{Cell, Measured, PingFigures};
+use rdmascope_model::{EndpointName, Exclusion, Failure, Metric, Wall};
+use rows::{pack_bandwidth, pack_latency, unpack_bandwidth, unpack_latency};
 use std::collections::BTreeMap;
 
 /// The number of an endpoint in one coordinator's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointIndex(pub u32);
 
-/// A completed latency probe in 40 bytes; 0 stands for "absent" in p99 and p999, `u32::MAX` in `retransmits`.
-/// Times are nanoseconds and stop at 4.29 s, which is longer than any lease lets a message travel.
-#[derive(Clone, Copy, Debug, Default)]
-struct LatencyRow {
-    at_ms: u64,
-    min: u32,
-    p50: u32,
-    p90: u32,
-    p99: u32,
-    p999: u32,
-    max: u32,
-    count: u32,
-    host_delayed: u32,
-    retransmits: u32,
-}
-
-/// A completed bandwidth probe; `u64::MAX` stands for "absent" in `worst_bps`, `u32::MAX` in `retransmits`.
-#[derive(Clone, Copy, Debug, Default)]
-struct BandwidthRow {
-    at_ms: u64,
-    bytes: u64,
-    duration_ns: u64,
-    average_bps: u64,
-    worst_bps: u64,
-    completions: u32,
-    retransmits: u32,
+impl EndpointIndex {
+    /// Stands for an endpoint of which only the name is known: it comes from an earlier run, and nobody has told of it since.
+    pub const UNKNOWN: Self = Self(u32::MAX);
 }
 
 /// Why a cell has no figure; kept apart, since there are few of them.
 #[derive(Clone, Debug)]
-enum Exception {
+pub(crate) enum Exception {
     Failed(Wall, Failure),
     Excluded(Wall, Exclusion),
+}
+
+impl Exception {
+    /// When.
+    pub(crate) fn at(&self) -> Wall {
+        match self {
+            Self::Failed(at, _) | Self::Excluded(at, _) => *at,
+        }
+    }
 }
 
 /// The cells of all ordered pairs.
@@ -169,6 +158,74 @@ impl Matrix {
         true
     }
 
+    /// The cells of a source as they are packed, by the number of the target; one that is not there was never measured. For who
+    /// looks at all of them. What [`Self::exceptions_from`] tells of a cell is newer.
+    pub(crate) fn pings_from(&self, source: EndpointIndex) -> &[PingRow] {
+        self.ping.get(source.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// Likewise.
+    pub(crate) fn latencies_from(&self, source: EndpointIndex) -> &[LatencyRow] {
+        self.latency.get(source.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// Likewise.
+    pub(crate) fn bandwidths_from(&self, source: EndpointIndex) -> &[BandwidthRow] {
+        self.bandwidth.get(source.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// The cells of a source that have no figure, in the order of the targets.
+    pub(crate) fn exceptions_from(
+        &self,
+        metric: Metric,
+        source: EndpointIndex,
+    ) -> impl Iterator<Item = (EndpointIndex, &Exception)> {
+        let all = (metric, source, EndpointIndex(0))..=(metric, source, EndpointIndex(u32::MAX));
+        self.exceptions.range(all).map(|(&(_, _, target), exception)| (target, exception))
+    }
+
+    /// Why one cell has no figure.
+    pub(crate) fn exception(
+        &self,
+        metric: Metric,
+        source: EndpointIndex,
+        target: EndpointIndex,
+    ) -> Option<&Exception> {
+        self.exceptions.get(&(metric, source, target))
+    }
+
+    /// Writes that nobody answered a batch of pings; as [`Self::fail`], and its counts are kept: they tell the direction.
+    pub fn fail_pings(
+        &mut self,
+        source: EndpointIndex,
+        target: EndpointIndex,
+        at: Wall,
+        failure: Failure,
+        figures: &PingFigures,
+    ) -> bool {
+        let news = self.fail(Metric::Ping, source, target, at, failure);
+        if news {
+            *slot(&mut self.ping[source.0 as usize], target) = PingRow::pack(at, figures);
+        }
+        news
+    }
+
+    /// As [`Self::explain`], with what is known of the direction by now.
+    pub fn explain_pings(
+        &mut self,
+        source: EndpointIndex,
+        target: EndpointIndex,
+        at: Wall,
+        failure: Failure,
+        figures: &PingFigures,
+    ) -> bool {
+        let news = self.explain(Metric::Ping, source, target, at, failure);
+        if news {
+            *slot(&mut self.ping[source.0 as usize], target) = PingRow::pack(at, figures);
+        }
+        news
+    }
+
     /// Writes that the last probe failed; ignored when something newer is there. True when it was written.
     pub fn fail(
         &mut self,
@@ -255,78 +312,11 @@ fn slot<T: Copy + Default>(row: &mut Vec<T>, target: EndpointIndex) -> &mut T {
     &mut row[column]
 }
 
-fn narrow(value: u64) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
-}
-
-fn pack_retransmits(delta: CounterDelta) -> u32 {
-    delta.retransmits.map_or(u32::MAX, |count| narrow(count).min(u32::MAX - 1))
-}
-
-fn unpack_retransmits(packed: u32) -> CounterDelta {
-    CounterDelta { retransmits: (packed != u32::MAX).then_some(packed.into()) }
-}
-
-fn pack_latency(at: Wall, stats: &LatencyStats, delta: CounterDelta) -> LatencyRow {
-    LatencyRow {
-        at_ms: at.0,
-        min: narrow(stats.min_ns),
-        p50: narrow(stats.p50_ns),
-        p90: narrow(stats.p90_ns),
-        p99: stats.p99_ns.map_or(0, narrow),
-        p999: stats.p999_ns.map_or(0, narrow),
-        max: narrow(stats.max_ns),
-        count: stats.count,
-        host_delayed: stats.host_delayed,
-        retransmits: pack_retransmits(delta),
-    }
-}
-
-fn unpack_latency(row: &LatencyRow) -> Option<(Wall, Measured)> {
-    let stats = LatencyStats {
-        count: row.count,
-        min_ns: row.min.into(),
-        p50_ns: row.p50.into(),
-        p90_ns: row.p90.into(),
-        p99_ns: (row.p99 != 0).then_some(row.p99.into()),
-        p999_ns: (row.p999 != 0).then_some(row.p999.into()),
-        max_ns: row.max.into(),
-        host_delayed: row.host_delayed,
-    };
-    let measured = Measured::Latency(stats, unpack_retransmits(row.retransmits));
-    (row.count != 0).then_some((Wall(row.at_ms), measured))
-}
-
-fn pack_bandwidth(at: Wall, stats: &BandwidthStats, delta: CounterDelta) -> BandwidthRow {
-    BandwidthRow {
-        at_ms: at.0,
-        bytes: stats.bytes,
-        duration_ns: stats.duration_ns,
-        average_bps: stats.average_bps,
-        worst_bps: stats.worst_window_bps.unwrap_or(u64::MAX),
-        completions: stats.completions,
-        retransmits: pack_retransmits(delta),
-    }
-}
-
-fn unpack_bandwidth(row: &BandwidthRow) -> Option<(Wall, Measured)> {
-    let stats = BandwidthStats {
-        bytes: row.bytes,
-        duration_ns: row.duration_ns,
-        average_bps: row.average_bps,
-        worst_window_bps: (row.worst_bps != u64::MAX).then_some(row.worst_bps),
-        // Not kept: a cell has room for what is compared over days.
-        variation_permille: None,
-        completions: row.completions,
-    };
-    let measured = Measured::Bandwidth(stats, unpack_retransmits(row.retransmits));
-    (row.completions != 0).then_some((Wall(row.at_ms), measured))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::CellState;
+    use rdmascope_model::{BandwidthStats, CounterDelta, LatencyStats};
     use rdmascope_model::{Cause, Side, Step};
     use std::time::Duration;
 

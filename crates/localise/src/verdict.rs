@@ -9,8 +9,8 @@ const LARGE_LOST_MIN: u32 = 3;
 const LABEL_SENT_MIN: u32 = 4;
 /// A host that takes longer than this for an answer is slow, nanoseconds; hardware stamps see the host's part exactly, software
 /// stamps include the way through the kernel.
-const HOST_SLOW_HARDWARE_NS: u64 = 50_000;
-const HOST_SLOW_SOFTWARE_NS: u64 = 1_000_000;
+pub(crate) const HOST_SLOW_HARDWARE_NS: u64 = 50_000;
+pub(crate) const HOST_SLOW_SOFTWARE_NS: u64 = 1_000_000;
 
 /// The two ends of a pair, as far as a verdict needs to know them.
 #[derive(Clone, Copy, Debug)]

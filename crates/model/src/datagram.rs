@@ -24,6 +24,21 @@ pub struct Peer {
     pub name: EndpointName,
     /// Where its datagrams go; `None` for an endpoint that takes none (TCP, iWARP, or an older agent).
     pub address: Option<DatagramAddress>,
+    /// A number for its rail; 0: not known. Peers of one rail are pinged first.
+    pub rail: u32,
+}
+
+/// One pass of pings over the peers of the book, each once, on nodes that carry no job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeshSweep {
+    /// Another number begins another pass; never 0.
+    pub number: u64,
+    /// Pings per second of each endpoint; agents have a limit of their own.
+    pub pings_per_second: u32,
+    /// Pings to each peer, small and large together; likewise.
+    pub pings_per_batch: u32,
+    /// Peers on other rails, too.
+    pub cross_rail: bool,
 }
 
 /// What a device lets decide which of several equal-cost paths packets take.

@@ -26,10 +26,11 @@ mod words;
 pub use cause::{Cause, Failure};
 pub use class::class_from_word;
 pub use datagram::{
-    DatagramAddress, Delays, EchoStats, Heard, LabelBy, LabelResult, Peer, PingCounts, PingStats, StampClock,
+    DatagramAddress, Delays, EchoStats, Heard, LabelBy, LabelResult, MeshSweep, Peer, PingCounts, PingStats,
+    StampClock,
 };
 pub use dcb::{Buffers, Dcb, Ets, Trust, priorities};
-pub use endpoint::{EndpointInfo, EndpointName, EndpointNameError, Fabric};
+pub use endpoint::{EndpointInfo, EndpointName, EndpointNameError, Fabric, SwitchPort};
 pub use exclusion::Exclusion;
 pub use finding::{Finding, Status};
 pub use gid::{Gid, GidEntry, GidError, GidType};
@@ -47,5 +48,5 @@ pub use result::{BandwidthStats, Congestion, CounterDelta, Effects, LatencyStats
 pub use snapshot::Snapshot;
 pub use step::{Side, Step};
 pub use system::{Neighbour, Route, Routing, System, Workload};
-pub use time::{Mono, Now, Wall};
+pub use time::{Mono, Now, Wall, WallError};
 pub use words::in_one_line;

@@ -162,7 +162,8 @@ impl MeshFabric {
 
     /// Tells every endpoint where all are now.
     pub fn hand_out_book(&mut self) {
-        let peer = |(at, node): (usize, &Node)| Peer { name: mesh_name(at), address: Some(node.address) };
+        let peer =
+            |(at, node): (usize, &Node)| Peer { name: mesh_name(at), address: Some(node.address), rail: 0 };
         let book: Arc<[Peer]> = self.nodes.iter().enumerate().map(peer).collect();
         let now = Mono(self.now);
         self.nodes.iter_mut().for_each(|node| node.engine.set_book(Arc::clone(&book), now));

@@ -12,7 +12,14 @@ const SECOND: u64 = 1_000_000_000;
 const SEEDS: [u64; 2] = [1, 2];
 
 fn grant(seconds: u64) -> MeshGrant {
-    MeshGrant { until: Mono(seconds * SECOND), pings_per_second: 100, pings_per_batch: 60, labels: 1 }
+    MeshGrant {
+        until: Mono(seconds * SECOND),
+        pings_per_second: 100,
+        pings_per_batch: 60,
+        labels: 1,
+        cross_rail_every: 1,
+        sweep: None,
+    }
 }
 
 /// All pings for so many seconds, and then until everything is told.

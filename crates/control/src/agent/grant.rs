@@ -28,7 +28,8 @@ struct Book {
     /// The generation that was changed into this one; 0 when it came as a whole.
     base: u64,
     total: u32,
-    peers: BTreeMap<EndpointName, Option<DatagramAddress>>,
+    /// Address and rail.
+    peers: BTreeMap<EndpointName, (Option<DatagramAddress>, u32)>,
 }
 
 impl Book {
@@ -67,10 +68,11 @@ impl Mesh {
         for name in removed {
             book.peers.remove(name);
         }
-        book.peers.extend(peers.into_iter().map(|peer| (peer.name, peer.address)));
-        let peer = |(name, address): (&EndpointName, &Option<DatagramAddress>)| Peer {
+        book.peers.extend(peers.into_iter().map(|peer| (peer.name, (peer.address, peer.rail))));
+        let peer = |(name, &(address, rail)): (&EndpointName, &(Option<DatagramAddress>, u32))| Peer {
             name: name.clone(),
-            address: *address,
+            address,
+            rail,
         };
         book.is_complete().then(|| book.peers.iter().map(peer).collect())
     }
@@ -152,7 +154,14 @@ mod tests {
     }
 
     fn until(seconds: u64, pings_per_second: u32) -> MeshGrant {
-        MeshGrant { until: Mono(seconds * SECOND), pings_per_second, pings_per_batch: 9, labels: 16 }
+        MeshGrant {
+            until: Mono(seconds * SECOND),
+            pings_per_second,
+            pings_per_batch: 9,
+            labels: 16,
+            cross_rail_every: 1,
+            sweep: None,
+        }
     }
 
     fn peer(name: &str, queue_pair: Option<u32>) -> Peer {
@@ -163,7 +172,7 @@ mod tests {
             queue_key: 1,
             mtu_bytes: 4_096,
         });
-        Peer { name: name.parse().unwrap(), address }
+        Peer { name: name.parse().unwrap(), address, rail: 2 }
     }
 
     #[test]

@@ -46,8 +46,9 @@ impl Journal {
     pub(super) fn next_frame(&mut self) -> Option<ToCoordinator> {
         let sent = self.sent;
         let unsent = self.waiting.iter().filter(|event| event.number > sent).take(EVENTS_PER_FRAME_MAX);
-        self.sent = unsent.clone().last()?.number;
-        Some(ToCoordinator::events(unsent))
+        let ToCoordinator::Events(events) = ToCoordinator::events(unsent) else { return None };
+        self.sent = events.last()?.number;
+        Some(ToCoordinator::Events(events))
     }
 
     pub(super) fn dropped(&self) -> u64 {

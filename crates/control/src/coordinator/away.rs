@@ -31,7 +31,8 @@ impl Coordinator {
         let away = &mut self.away;
         if away.seen != self.members.generation {
             away.seen = self.members.generation;
-            let ready: BTreeSet<_> = self.members.ready().iter().copied().collect();
+            let there = self.members.endpoints().filter(|(_, endpoint)| self.members.can_be_probed(endpoint));
+            let ready: BTreeSet<_> = there.map(|(index, _)| index).collect();
             away.told.retain(|index| !ready.contains(index));
             away.waiting.retain(|index, _| !ready.contains(index));
             for (index, _) in self.members.endpoints() {

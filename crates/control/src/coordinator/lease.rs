@@ -24,6 +24,10 @@ pub(super) struct Lease {
     pub(super) connections: [ConnectionId; 2],
     /// The machines that it occupies; a node that restarts may come back with another boot id.
     pub(super) machines: Vec<String>,
+    /// The leaves whose uplinks it crosses.
+    pub(super) uplinks: Vec<String>,
+    /// The most that it may send, bytes.
+    pub(super) bytes_at_most: u64,
     /// The target of a stream or of datagrams tells how it ended, too: its agent is new enough, and a report wants it.
     pub(super) target_tells: bool,
     ready: [bool; 2],
@@ -63,6 +67,8 @@ impl Lease {
             judge_at,
             connections,
             machines,
+            uplinks: Vec::new(),
+            bytes_at_most: 0,
             target_tells: false,
             ready: [false; 2],
             results: [None, None],

@@ -9,10 +9,11 @@
 //! agent. Whole books for every change would be 150 GB. Restarts within one second share a change.
 
 use super::members::Members;
+use super::place::Standing;
 use super::settings::{BOOK_SETTLES, GRANT_FOR, GRANT_RENEWAL};
 use super::{Action, ConnectionId};
 use rdmascope_link::{PEERS_PER_FRAME_MAX, PINGS_SINCE, ToAgent};
-use rdmascope_model::{DatagramAddress, EndpointName, Mono, Peer};
+use rdmascope_model::{DatagramAddress, EndpointName, MeshSweep, Mono, Peer};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What a grant says besides its book.
@@ -23,6 +24,9 @@ pub(super) struct Terms {
     pub(super) pings_per_second: u32,
     pub(super) pings_per_batch: u32,
     pub(super) labels: u32,
+    /// See [`ToAgent::Grant`].
+    pub(super) cross_rail_every: u32,
+    pub(super) sweep: Option<MeshSweep>,
 }
 
 /// The address book and who has it, and when the next grants go out.
@@ -36,10 +40,17 @@ pub(super) struct MeshGrants {
     generation: u64,
     /// The generation in which its names last changed: that of agents without pings.
     named: u64,
-    book: BTreeMap<EndpointName, Option<DatagramAddress>>,
+    book: BTreeMap<EndpointName, Entry>,
+    /// Numbers of rails, from 1, by their names; none is ever given to another, or every book would change with one rail.
+    rails: BTreeMap<String, u32>,
+    /// The pass that agents were told of.
+    sweep: Option<MeshSweep>,
     /// The generation that each connection was sent.
     sent: BTreeMap<ConnectionId, u64>,
 }
+
+/// Address and number of the rail.
+type Entry = (Option<DatagramAddress>, u32);
 
 /// What a new book has that its base has not, and the reverse.
 struct Change {
@@ -58,53 +69,78 @@ impl MeshGrants {
         self.seen == members.generation && self.changed_at.is_none()
     }
 
-    /// Sends the book's changes when the membership has settled, and renews grants in time.
-    pub(super) fn run(&mut self, members: &Members, terms: Terms, now: Mono, outbox: &mut VecDeque<Action>) {
+    /// Sends the book's changes when the membership has settled, renews grants in time, and tells of a pass at once.
+    pub(super) fn run(
+        &mut self,
+        members: &Members,
+        standing: &Standing,
+        terms: Terms,
+        now: Mono,
+        outbox: &mut VecDeque<Action>,
+    ) {
         if terms.pings_per_second == 0 {
-            *self = Self { generation: self.generation, named: self.named, ..Self::default() };
+            let rails = std::mem::take(&mut self.rails);
+            *self = Self { generation: self.generation, named: self.named, rails, ..Self::default() };
             return;
         }
         if members.generation != self.seen {
             self.seen = members.generation;
             self.changed_at.get_or_insert(now); // Not moved by further changes: there may always be one more.
         }
-        let settled = self.changed_at.is_some_and(|at| now >= at.after(BOOK_SETTLES));
-        if !settled && self.renew_at.is_some_and(|at| now < at) {
+        let settled =
+            self.changed_at.is_some_and(|at| now >= at.after(BOOK_SETTLES)) && standing.knows(members);
+        let pass = terms.sweep != self.sweep;
+        if !settled && !pass && self.renew_at.is_some_and(|at| now < at) {
             return;
         }
-        if self.changed_at.is_some() && !settled {
+        if self.changed_at.is_some() && !settled && !pass {
             return; // Renewed together with the new book, a second from here at the latest.
         }
-        let change = if settled { self.renew_book(members) } else { None };
-        self.changed_at = None;
+        let change = if settled { self.renew_book(members, standing) } else { None };
+        if settled {
+            self.changed_at = None;
+        }
+        self.sweep = terms.sweep;
         self.renew_at = Some(now.after(GRANT_RENEWAL));
         self.sent.retain(|&connection, _| members.node(connection).is_some());
         for (node, connection) in members.nodes_connected() {
             let pings = members.agent(node).is_some_and(|member| member.protocol >= PINGS_SINCE);
             let generation = if pings { self.generation } else { self.named };
             self.send_book(connection, pings, generation, change.as_ref(), outbox);
+            // Whoever is in maintenance is in nobody's book, and nobody would answer it.
+            let silenced = members.is_silenced(node);
             let grant = ToAgent::Grant {
                 epoch: terms.epoch,
                 generation,
                 expires_in: GRANT_FOR,
-                pings_per_second: terms.pings_per_second,
+                pings_per_second: if silenced { 0 } else { terms.pings_per_second },
                 pings_per_batch: terms.pings_per_batch,
                 labels: terms.labels,
+                cross_rail_every: terms.cross_rail_every,
+                sweep: terms.sweep.filter(|_| !silenced),
             };
             outbox.push_back(Action::Send(connection, grant));
         }
     }
 
     /// Makes the book of who is there now; `None` when it is the one before.
-    fn renew_book(&mut self, members: &Members) -> Option<Change> {
-        let book: BTreeMap<_, _> = members
-            .ready()
-            .iter()
-            .filter_map(|&index| members.endpoint(index))
-            .map(|endpoint| (endpoint.info.name.clone(), endpoint.info.datagrams))
-            .collect();
-        let new = book.iter().filter(|(name, address)| self.book.get(name) != Some(address));
-        let peers: Vec<_> = new.map(|(name, &address)| Peer { name: name.clone(), address }).collect();
+    fn renew_book(&mut self, members: &Members, standing: &Standing) -> Option<Change> {
+        let mut book = BTreeMap::new();
+        for &index in members.ready() {
+            let Some(endpoint) = members.endpoint(index) else { continue };
+            let rail = standing.rail(index).map_or(0, |name| match self.rails.get(name) {
+                Some(number) => *number,
+                None => {
+                    let number = u32::try_from(self.rails.len() + 1).unwrap_or(0);
+                    self.rails.insert(name.to_owned(), number);
+                    number
+                }
+            });
+            book.insert(endpoint.info.name.clone(), (endpoint.info.datagrams, rail));
+        }
+        let new = book.iter().filter(|(name, entry)| self.book.get(name) != Some(entry));
+        let peers: Vec<_> =
+            new.map(|(name, &(address, rail))| Peer { name: name.clone(), address, rail }).collect();
         let removed: Vec<_> = self.book.keys().filter(|name| !book.contains_key(name)).cloned().collect();
         if peers.is_empty() && removed.is_empty() {
             return None;
@@ -143,9 +179,10 @@ impl MeshGrants {
                 change.peers.chunks(PEERS_PER_FRAME_MAX).for_each(|part| send(change.base, part, &[]));
             }
             _ => {
-                let peer = |(name, &address): (&EndpointName, &Option<DatagramAddress>)| Peer {
+                let peer = |(name, &(address, rail)): (&EndpointName, &Entry)| Peer {
                     name: name.clone(),
                     address: address.filter(|_| pings),
+                    rail: if pings { rail } else { 0 },
                 };
                 let whole: Vec<_> = self.book.iter().map(peer).collect();
                 whole.chunks(PEERS_PER_FRAME_MAX).for_each(|part| send(0, part, &[]));

@@ -93,6 +93,7 @@ impl Coordinator {
             if self.matrix.record(source, target, at, &Measured::Ping(figures)) {
                 self.outbox.push_back(Action::Probed(Probed::Pings));
             }
+            self.pinged_in_pass(source, target, false, now);
             return;
         };
         // That the peer's agent is gone, or its port is down, says more than that nothing came back.
@@ -100,7 +101,8 @@ impl Coordinator {
         let explained = known.is_some() || !figures.directions_unknown();
         let failure = known.unwrap_or(failure);
         let cause = failure.cause;
-        if self.matrix.fail(Metric::Ping, source, target, at, failure) {
+        self.pinged_in_pass(source, target, true, now);
+        if self.matrix.fail_pings(source, target, at, failure, &figures) {
             self.outbox.push_back(Action::Probed(Probed::Failed(Metric::Ping, cause)));
             if !explained {
                 self.ping_news.unexplained.insert(pair, Unexplained { batch, at, figures });
@@ -116,8 +118,9 @@ impl Coordinator {
         match waiting.filter(|unexplained| unexplained.batch == heard.batch) {
             Some(Unexplained { at, figures, .. }) => {
                 self.ping_news.unexplained.remove(&pair);
-                if let Some(failure) = ping_failure(&figures.with_heard(heard.small, heard.large)) {
-                    self.matrix.explain(Metric::Ping, source, target, at, failure);
+                let figures = figures.with_heard(heard.small, heard.large);
+                if let Some(failure) = ping_failure(&figures) {
+                    self.matrix.explain_pings(source, target, at, failure, &figures);
                 }
             }
             None => {

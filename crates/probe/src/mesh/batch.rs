@@ -106,6 +106,8 @@ pub(super) struct Plan {
     pub(super) first_label: u32,
     /// A lease's batch alternates between small and large; the mesh sends two small ones and then a large one.
     pub(super) lease: Option<LeaseId>,
+    /// It belongs to a pass, and is sent at that rate.
+    pub(super) of_pass: bool,
     /// Payload of a large ping, bytes.
     pub(super) large_bytes: u32,
 }

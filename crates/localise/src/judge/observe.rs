@@ -1,0 +1,336 @@
+//! What one cell shows: trials of each direction, taken from the packed rows without unpacking them.
+
+use super::count::{Channel, Count, Tally, Windows};
+use super::layout::Layout;
+use super::yardstick::Yardstick;
+use crate::matrix::{BandwidthRow, Exception, LatencyRow};
+use crate::ping::{PackedCounts, PingRow};
+use crate::verdict::{HOST_SLOW_HARDWARE_NS, HOST_SLOW_SOFTWARE_NS};
+use crate::{Component, EndpointIndex, Matrix};
+use rdmascope_model::{Cause, Failure, Metric, Side, Wall};
+use std::time::Duration;
+
+/// Trials that a failed batch stands for whose counts were not kept (those of another run of the coordinator).
+const UNCOUNTED: u32 = 9;
+/// Small pings of a batch that was measured by itself: those of the mesh have 40 at most.
+const ALONE_MIN: u32 = 100;
+/// A host that holds a packet for so long has stood still, nanoseconds: usual tails are a hundred times shorter.
+const STALL_NS: u32 = 20_000_000;
+
+/// What one cell shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Observation {
+    /// How old it is, milliseconds, and the window of that.
+    pub(crate) age_ms: u64,
+    pub(crate) window: usize,
+    /// Of what the source sent.
+    pub(crate) forward: Tally,
+    /// Of what the target sent.
+    pub(crate) backward: Tally,
+    /// Of round trips: in which direction they went wrong is not known.
+    pub(crate) either: Tally,
+    /// Of the source's and the target's host.
+    pub(crate) hosts: [Count; 2],
+    /// It was measured by itself, with many packets.
+    pub(crate) alone: bool,
+    /// Nats by which one lossy path among several is more likely than loss on all.
+    pub(crate) one_path: f64,
+}
+
+impl Observation {
+    /// Anything went wrong.
+    pub(crate) fn is_bad(&self) -> bool {
+        let bad = |tally: &Tally| tally.0.iter().any(|count| count.bad > 0);
+        bad(&self.forward) || bad(&self.backward) || bad(&self.either)
+    }
+}
+
+/// A matrix at one moment, and what its cells are compared with.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    pub(crate) matrix: &'a Matrix,
+    pub(crate) layout: &'a Layout,
+    pub(crate) yardstick: &'a Yardstick,
+    pub(crate) windows: Windows,
+    pub(crate) now: Wall,
+    pub(crate) fresh_for: Duration,
+}
+
+impl Scene<'_> {
+    /// All that is known of the pairs from one source, with the number of the target; a pair may come once for each metric.
+    pub(crate) fn from(&self, source: usize, mut each: impl FnMut(usize, &Observation)) {
+        let index = EndpointIndex(u32::try_from(source).unwrap_or(u32::MAX));
+        let len = self.layout.len;
+        for metric in Metric::ALL {
+            let pings = self.matrix.pings_from(index);
+            let latencies = self.matrix.latencies_from(index);
+            let bandwidths = self.matrix.bandwidths_from(index);
+            let mut exceptions = self.matrix.exceptions_from(metric, index).peekable();
+            let rows = match metric {
+                Metric::Ping => pings.len(),
+                Metric::Latency => latencies.len(),
+                Metric::Bandwidth => bandwidths.len(),
+            };
+            if rows == 0 && exceptions.peek().is_none() {
+                continue;
+            }
+            for target in 0..len {
+                let exception = exceptions.next_if(|(at, _)| at.0 as usize <= target).map(|(_, what)| what);
+                if !self.layout.is_pair(source, target) {
+                    continue;
+                }
+                let seen = match metric {
+                    Metric::Ping => self.ping(source, target, pings.get(target), exception),
+                    Metric::Latency => self.latency(source, target, latencies.get(target), exception),
+                    Metric::Bandwidth => self.bandwidth(source, target, bandwidths.get(target), exception),
+                };
+                if let Some(seen) = seen {
+                    each(target, &seen);
+                }
+            }
+        }
+    }
+
+    /// All that is known of one pair.
+    pub(crate) fn between(&self, source: usize, target: usize, mut each: impl FnMut(&Observation)) {
+        if !self.layout.is_pair(source, target) {
+            return;
+        }
+        let [a, b] = [source, target].map(|at| EndpointIndex(u32::try_from(at).unwrap_or(u32::MAX)));
+        let exception = |metric| self.matrix.exception(metric, a, b);
+        let ping = self.matrix.pings_from(a).get(target);
+        let latency = self.matrix.latencies_from(a).get(target);
+        let bandwidth = self.matrix.bandwidths_from(a).get(target);
+        let seen = [
+            self.ping(source, target, ping, exception(Metric::Ping)),
+            self.latency(source, target, latency, exception(Metric::Latency)),
+            self.bandwidth(source, target, bandwidth, exception(Metric::Bandwidth)),
+        ];
+        seen.iter().flatten().for_each(&mut each);
+    }
+
+    /// All cells whose round trips cross a component.
+    pub(crate) fn through(&self, component: Component, mut each: impl FnMut(usize, usize, &Observation)) {
+        let layout = self.layout;
+        let crosses = |a: usize, b: usize| layout.crossing(component, a, b).any();
+        let ends = layout.ends(component);
+        for source in 0..layout.len {
+            match &ends {
+                Some(ends) if ends.binary_search(&u32::try_from(source).unwrap_or(u32::MAX)).is_err() => {
+                    for &target in ends.iter().filter(|&&target| crosses(source, target as usize)) {
+                        self.between(source, target as usize, |seen| each(source, target as usize, seen));
+                    }
+                }
+                _ => self.from(source, |target, seen| {
+                    if crosses(source, target) {
+                        each(source, target, seen);
+                    }
+                }),
+            }
+        }
+    }
+
+    /// Whether a pair was ever measured, however it came out.
+    pub(crate) fn is_known(&self, source: usize, target: usize) -> bool {
+        let [a, b] = [source, target].map(|at| EndpointIndex(u32::try_from(at).unwrap_or(u32::MAX)));
+        self.matrix.pings_from(a).get(target).is_some_and(|row| row.at_ms() > 0)
+            || self.matrix.latencies_from(a).get(target).is_some_and(|row| row.count > 0)
+            || self.matrix.bandwidths_from(a).get(target).is_some_and(|row| row.completions > 0)
+            || Metric::ALL.iter().any(|&metric| self.matrix.exception(metric, a, b).is_some())
+    }
+
+    fn age(&self, at_ms: u64) -> Option<u64> {
+        let age = self.now.since(Wall(at_ms));
+        (at_ms > 0 && age <= self.fresh_for).then(|| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn ping(
+        &self,
+        a: usize,
+        b: usize,
+        row: Option<&PingRow>,
+        exception: Option<&Exception>,
+    ) -> Option<Observation> {
+        match exception {
+            Some(Exception::Excluded(..)) => None,
+            Some(Exception::Failed(at, failure)) => {
+                let age_ms = self.age(at.0)?;
+                let counted = row.filter(|row| row.at_ms() == at.0);
+                Some(Observation {
+                    age_ms,
+                    window: self.windows.of(age_ms),
+                    ..failed(failure, counted, UNCOUNTED)?
+                })
+            }
+            None => {
+                let row = row?;
+                let age_ms = self.age(row.at_ms())?;
+                let window = self.windows.of(age_ms);
+                let mut seen = Observation { age_ms, window, ..counts(row) };
+                if let Some(ns) = row.network_p50() {
+                    let slow = self.yardstick.is_slow_ping(
+                        self.layout.tier(a, b),
+                        row.is_hardware_clock(),
+                        window,
+                        ns,
+                    );
+                    seen.either.of_mut(Channel::Slow).add(Count::new(1, slow.into()));
+                }
+                Some(seen)
+            }
+        }
+    }
+
+    fn latency(
+        &self,
+        a: usize,
+        b: usize,
+        row: Option<&LatencyRow>,
+        exception: Option<&Exception>,
+    ) -> Option<Observation> {
+        let row = match exception {
+            Some(exception) => return self.failed_probe(exception),
+            None => row.filter(|row| row.count > 0)?,
+        };
+        let mut seen = self.dated(row.at_ms)?;
+        let slow = self.yardstick.is_slow_latency(self.layout.tier(a, b), row.p50);
+        seen.either.of_mut(Channel::Slow).add(Count::new(1, slow.into()));
+        for direction in [&mut seen.forward, &mut seen.backward] {
+            direction.of_mut(Channel::Small).add(Count::new(1, 0));
+        }
+        Some(seen)
+    }
+
+    fn bandwidth(
+        &self,
+        a: usize,
+        b: usize,
+        row: Option<&BandwidthRow>,
+        exception: Option<&Exception>,
+    ) -> Option<Observation> {
+        let row = match exception {
+            Some(exception) => return self.failed_probe(exception),
+            None => row.filter(|row| row.completions > 0)?,
+        };
+        let mut seen = self.dated(row.at_ms)?;
+        let narrow = self.yardstick.is_narrow(self.layout.tier(a, b), (a, b), row.average_bps);
+        seen.forward.of_mut(Channel::Narrow).add(Count::new(1, narrow.into()));
+        seen.forward.of_mut(Channel::Small).add(Count::new(1, 0));
+        Some(seen)
+    }
+
+    fn failed_probe(&self, exception: &Exception) -> Option<Observation> {
+        let Exception::Failed(at, failure) = exception else { return None };
+        let Observation { age_ms, window, .. } = self.dated(at.0)?;
+        Some(Observation { age_ms, window, ..failed(failure, None, 1)? })
+    }
+
+    fn dated(&self, at_ms: u64) -> Option<Observation> {
+        let age_ms = self.age(at_ms)?;
+        Some(Observation { age_ms, window: self.windows.of(age_ms), ..Observation::default() })
+    }
+}
+
+/// What a failed probe shows. A cause that names somebody (a port that is down, an agent that is gone) is no sign of the network's.
+fn failed(failure: &Failure, counted: Option<&PingRow>, uncounted: u32) -> Option<Observation> {
+    let mut seen = Observation::default();
+    match failure.cause {
+        Cause::RetryExceeded | Cause::PathLost | Cause::NoFirstByte | Cause::Stalled | Cause::NoRoute => {
+            if let Some(row) = counted {
+                return Some(Observation { hosts: [Count::default(); 2], ..counts(row) });
+            }
+            *seen.either.of_mut(Channel::Small) = Count::new(uncounted, uncounted);
+        }
+        // Answers after the time-out, half a second: no network holds a packet for so long.
+        Cause::PeerSilent if counted.is_some() => seen.hosts[1] = Count::new(1, 1),
+        // The peer's agent says nothing any more, and nobody answers for it: to others it looks dead.
+        Cause::PeerSilent => *seen.either.of_mut(Channel::Small) = Count::new(uncounted, uncounted),
+        Cause::HostStarved => seen.hosts[usize::from(failure.side == Side::Target)] = Count::new(1, 1),
+        _ => return None,
+    }
+    Some(seen)
+}
+
+fn counts(row: &PingRow) -> Observation {
+    let mut seen = Observation { alone: row.sent()[0] >= ALONE_MIN, ..Observation::default() };
+    let channels = [Channel::Small, Channel::Large];
+    if row.all_answered() {
+        for (channel, sent) in channels.into_iter().zip(row.sent()) {
+            *seen.forward.of_mut(channel) = Count::new(sent, 0);
+            *seen.backward.of_mut(channel) = Count::new(sent, 0);
+        }
+    } else {
+        for (channel, counts) in channels.into_iter().zip(row.counts()) {
+            size(&mut seen, channel, counts, row.stale() > 0);
+        }
+        seen.one_path = one_path(row);
+    }
+    seen.hosts = hosts(row);
+    if stalled(row) {
+        // What was lost while a host stood still was lost there.
+        for tally in [&mut seen.forward, &mut seen.backward, &mut seen.either] {
+            *tally = Tally::default();
+        }
+        seen.one_path = 0.0;
+    }
+    seen
+}
+
+/// A host stood still for a part of the batch: no network holds a packet for so long.
+fn stalled(row: &PingRow) -> bool {
+    let late: u32 = row.counts().iter().map(|counts| counts.late).sum();
+    late > 0 || row.hosts().iter().flatten().any(|[_, max]| *max > STALL_NS)
+}
+
+fn size(seen: &mut Observation, channel: Channel, counts: PackedCounts, stale: bool) {
+    let PackedCounts { sent, answered, lost, late } = counts;
+    let lost = if stale { Some([0, 0]) } else { lost };
+    // What met an old queue pair is no trial.
+    let sent = if stale { answered } else { sent };
+    let missing = sent.saturating_sub(answered + late);
+    match lost {
+        Some([forward, backward]) => {
+            *seen.forward.of_mut(channel) = Count::new(sent, forward.min(sent));
+            let arrived = sent.saturating_sub(forward);
+            *seen.backward.of_mut(channel) = Count::new(arrived, backward.min(arrived));
+        }
+        None if missing == 0 => {
+            *seen.forward.of_mut(channel) = Count::new(sent, 0);
+            *seen.backward.of_mut(channel) = Count::new(sent, 0);
+        }
+        None => *seen.either.of_mut(channel) = Count::new(sent, missing),
+    }
+}
+
+/// Whether the prober's and the responder's host took long: always, for at least half of the answers, or once for very long.
+fn hosts(row: &PingRow) -> [Count; 2] {
+    let limit = if row.is_hardware_clock() { HOST_SLOW_HARDWARE_NS } else { HOST_SLOW_SOFTWARE_NS };
+    let answered: u32 = row.counts().iter().map(|counts| counts.answered).sum();
+    let late: u32 = row.counts().iter().map(|counts| counts.late).sum();
+    let often = row.host_delayed() * 2 >= answered.max(1);
+    row.hosts().map(|host| match host {
+        Some([p50, max]) => {
+            let slow = u64::from(p50) > limit || (often && u64::from(max) > limit) || max > STALL_NS;
+            Count::new(1, (slow || late > 0).into())
+        }
+        None => Count::default(),
+    })
+}
+
+/// Loss on one of several paths takes all pings of a label and none of the others; loss on all paths scatters. Nats by which the first
+/// is more likely, from how many of all pings were lost and how many of the worst label's.
+fn one_path(row: &PingRow) -> f64 {
+    let Some([label_sent, label_answered]) = row.worst_label() else { return 0.0 };
+    let sent: u32 = row.sent().iter().sum();
+    let answered: u32 = row.counts().iter().map(|counts| counts.answered + counts.late).sum();
+    let (lost, of_label) = (sent.saturating_sub(answered), label_sent.saturating_sub(label_answered));
+    if lost < 2 || label_sent < 2 || label_sent >= sent || lost == sent {
+        return 0.0;
+    }
+    // Scattered losses: the chance that one given label loses all of its pings, times the number of labels.
+    let mut all_of_label = f64::from(sent) / f64::from(label_sent);
+    for at in 0..label_sent.min(lost) {
+        all_of_label *= f64::from(lost - at) / f64::from(sent - at);
+    }
+    if of_label == label_sent { -all_of_label.clamp(1e-9, 1.0).ln() } else { -1.0 }
+}
