@@ -27,6 +27,7 @@ const MAY_SPAWN: &[(&str, &str)] = &[
     ("crates/host/src/rtnl/events.rs", "a netlink connection is a task of its own by rtnetlink's design"),
     ("crates/host/src/rtnl/mod.rs", "a netlink connection is a task of its own by rtnetlink's design"),
     ("crates/host/src/snapshot.rs", "a part of the machine that hangs in the kernel costs only itself"),
+    ("crates/sim/src/bin/faults/main.rs", "runs of the fault suite, on all processors at once"),
     ("crates/transport/src/mesh/helper.rs", "calls of one endpoint that may block in the kernel"),
     ("crates/transport/src/mesh/mod.rs", "the one poller of all endpoints of the mesh"),
     (

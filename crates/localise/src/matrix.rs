@@ -39,7 +39,7 @@ impl Exception {
 }
 
 /// The cells of all ordered pairs.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Matrix {
     names: Vec<EndpointName>,
     index: BTreeMap<EndpointName, EndpointIndex>,

@@ -1,6 +1,7 @@
 //! The fabric as it is: ports, what lies between them, and what is broken about it just now.
 
 use crate::exchange::{Exchange, Exchanges};
+use crate::net::Net;
 use crate::path::PathFaults;
 use crate::random::{DIGEST_START, Random, digest};
 use rdmascope_model::{EndpointName, LeaseId, Mono};
@@ -32,7 +33,7 @@ pub(crate) struct Port {
 }
 
 /// Everything that probes run over.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Fabric {
     pub(crate) random: Random,
     pub(crate) ports: BTreeMap<EndpointName, Port>,
@@ -43,6 +44,8 @@ pub struct Fabric {
     pub(crate) stopped: BTreeSet<OwnerId>,
     owners: u64,
     pub(crate) exchanges: Exchanges,
+    /// Where there is one, it says what probes find; ports and pairs above only say what is plugged in.
+    pub(crate) net: Option<Box<Net>>,
 }
 
 impl Fabric {
@@ -57,8 +60,14 @@ impl Fabric {
             stopped: BTreeSet::new(),
             owners: 0,
             exchanges: Exchanges::default(),
+            net: None,
         };
         Rc::new(RefCell::new(fabric))
+    }
+
+    /// A copy that shares nothing with this one; what is left to chance goes by another seed.
+    pub(crate) fn fork(&self, seed: u64) -> Shared {
+        Rc::new(RefCell::new(Self { random: Random::new(seed), ..self.clone() }))
     }
 
     /// Plugs a port in, with a latency of its own and this rate in bits per second.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 const SECOND: u64 = 1_000_000_000;
 
 /// The agent's view of its grant.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Mesh {
     book: Book,
     permission: Option<Permission>,
@@ -21,7 +21,7 @@ pub(super) struct Mesh {
     allowance: BTreeMap<EndpointName, (Mono, u64)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Book {
     /// 0 while nothing of it has arrived on this connection.
     generation: u64,
@@ -39,7 +39,7 @@ impl Book {
 }
 
 /// A grant as it was given, but for its rate.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Permission {
     generation: u64,
     pings: MeshGrant,

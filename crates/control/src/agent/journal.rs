@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 const EVENTS_MAX: usize = 1_000;
 
 /// The queue.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Journal {
     waiting: VecDeque<NodeEvent>,
     /// Number of the last event that happened.

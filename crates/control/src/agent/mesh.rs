@@ -17,7 +17,7 @@ const PINGS_AFTER: Duration = Duration::from_secs(2);
 const SOON_AFTER: Duration = Duration::from_millis(250);
 
 /// What the mesh was told, and what it told.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pinging {
     endpoints: Vec<EndpointInfo>,
     grant: Option<MeshGrant>,

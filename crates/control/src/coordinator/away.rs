@@ -10,7 +10,7 @@ use std::time::Duration;
 const AWAY_FOR: Duration = Duration::from_secs(15);
 
 /// Who is away.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Away {
     /// The membership that this was made from.
     seen: u64,

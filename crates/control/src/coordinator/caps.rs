@@ -19,7 +19,7 @@ pub(super) const LIVE_REST: Duration =
     LIVE_STREAM_MAX.saturating_mul(100 / LIVE_DUTY_PERCENT as u32).saturating_add(JITTER);
 
 /// What streams occupy now.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Caps {
     /// Streams to or from another leaf, by leaf.
     uplinks: BTreeMap<String, u32>,

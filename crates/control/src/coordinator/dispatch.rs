@@ -17,12 +17,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What runs on each machine.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Machines {
     busy: BTreeMap<String, Running>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Running {
     spinning: u32,
     streams: u32,

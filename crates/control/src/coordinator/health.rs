@@ -139,7 +139,7 @@ pub struct Maintenance {
 pub type FindingKey = (String, String, String);
 
 /// Facts, history and notes of all nodes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Health {
     facts: BTreeMap<String, Vec<Fact>>,
     drift: Vec<Drift>,

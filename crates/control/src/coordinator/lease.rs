@@ -14,7 +14,7 @@ use std::time::Duration;
 const OTHER_SIDE_WITHIN: Duration = Duration::from_millis(500);
 
 /// A lease that both agents hold.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lease {
     pub(super) job: Job,
     pub(super) began: Now,

@@ -47,7 +47,7 @@ pub struct Endpoint {
 }
 
 /// All agents and endpoints that were ever seen in this run.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Members {
     agents: BTreeMap<String, Member>,
     connections: BTreeMap<ConnectionId, String>,

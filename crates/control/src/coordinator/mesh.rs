@@ -30,7 +30,7 @@ pub(super) struct Terms {
 }
 
 /// The address book and who has it, and when the next grants go out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct MeshGrants {
     /// The membership that the book was made from.
     seen: u64,

@@ -124,7 +124,7 @@ pub enum Probed {
 }
 
 /// A coordinator.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Coordinator {
     settings: Settings,
     epoch: u64,

@@ -35,7 +35,7 @@ pub(super) struct HeardBatch {
 }
 
 /// The two halves of the news of one batch, until they meet.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PingNews {
     /// At most one for each pair.
     pub(super) unexplained: BTreeMap<Pair, Unexplained>,

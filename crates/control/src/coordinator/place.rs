@@ -58,7 +58,7 @@ pub struct PlaceNames<'a> {
 }
 
 /// What was worked out last.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Standing {
     /// Of this membership and so many endpoints.
     seen: (u64, usize),

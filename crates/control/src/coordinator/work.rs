@@ -86,7 +86,7 @@ impl Pace {
 }
 
 /// All that waits or was done.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Work {
     pub(super) runs: Runs,
     sweep: Option<Sweep>,

@@ -139,7 +139,7 @@ pub(super) enum Stage {
 }
 
 /// A batch and its peer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Batch {
     pub(super) number: u32,
     pub(super) peer: EndpointName,

@@ -72,7 +72,7 @@ pub enum Output {
 }
 
 /// The mesh of one endpoint.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Engine {
     local: EndpointName,
     address: DatagramAddress,
