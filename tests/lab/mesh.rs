@@ -130,7 +130,9 @@ fn every_pair_answers_pings_of_both_sizes() {
         assert!(last.small.answered >= 36 && last.large.answered >= 18, "{from:?} to {to:?}: {last:?}");
         assert_eq!((last.small.lost_forward, last.large.lost_backward), (Some(0), Some(0)), "{last:?}");
         assert_eq!(last.stale, 0);
-        let (network, responder) = (last.network.expect("figures"), last.responder.expect("figures"));
+        // Where the machine itself held most of them up, nothing is said of the network.
+        assert!(last.network.is_some() || last.host_delayed >= 50, "{from:?} to {to:?}: {last:?}");
+        let (network, responder) = (last.network, last.responder.expect("figures"));
         eprintln!(
             "{from:?} to {to:?}: network {network:?} responder {responder:?} invalid {}",
             last.invalid_stamps
