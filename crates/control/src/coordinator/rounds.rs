@@ -318,7 +318,7 @@ impl Rounds {
         }
     }
 
-    /// How many rounds there are, those that nobody needs left out.
+    /// How many rounds there are at most, those that nobody needs left out: one in which everybody's partner is on the own node counts.
     pub(super) fn count(&self) -> u64 {
         let mut rounds = 0;
         for part in [Part::Along, Part::Across] {

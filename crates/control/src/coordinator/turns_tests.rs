@@ -187,6 +187,23 @@ fn two_that_are_dead_and_a_cluster_of_the_dead_come_to_an_end() {
 }
 
 #[test]
+fn who_meets_several_that_are_tried_again_is_not_set_aside_for_it() {
+    let mut turns = Turns::new(&seats(8, 8), &scheme(ALL, 1), 1);
+    let [healthy, other, dead @ .., _] = [100, 101, 102, 103, 104, 105].map(EndpointIndex);
+    for endpoint in dead {
+        for _ in 0..3 {
+            turns.ended([endpoint, other], false);
+            turns.ended([healthy, other], true);
+        }
+    }
+    assert!(turns.bring_back(), "three were set aside");
+    for endpoint in dead {
+        assert!(!turns.ended([endpoint, healthy], false), "one failure on trial decides nothing");
+    }
+    assert!(!turns.look(0).is_empty(), "the healthy one goes on");
+}
+
+#[test]
 fn a_quick_sweep_counts_its_rounds_once() {
     let quick = Wanted { quick: Some(3), ..ALL };
     let mut play = Play::new(Turns::new(&seats(10, 5), &scheme(quick, 7), 2), |_| (1, true));

@@ -12,6 +12,7 @@ impl Count {
         Self { trials, bad }
     }
 
+    #[inline]
     pub(crate) fn add(&mut self, other: Self) {
         self.trials = self.trials.wrapping_add(other.trials);
         self.bad = self.bad.wrapping_add(other.bad);
@@ -66,12 +67,14 @@ impl Tally {
         &mut self.0[channel as usize]
     }
 
+    #[inline]
     pub(crate) fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             mine.add(theirs);
         }
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             mine.take(theirs);
@@ -121,8 +124,10 @@ impl Windows {
     }
 
     /// The window of an age.
+    #[inline]
     pub(crate) fn of(&self, age_ms: u64) -> usize {
-        self.0.iter().take_while(|end| age_ms >= **end).count()
+        // Without branches: it is asked for every cell.
+        self.0.iter().map(|end| usize::from(age_ms >= *end)).sum()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where endpoints stand, in arrays that a pass over millions of cells can read.
 
 use crate::{Component, Distance, EndpointIndex, PlaceIndex, Places};
+use rdmascope_model::Wall;
 use std::collections::BTreeMap;
 
 /// Stands for "nobody told".
@@ -42,6 +43,8 @@ pub(crate) struct Layout {
     pod: Vec<u32>,
     /// Place of the rate in the ascending list of rates.
     rate: Vec<u8>,
+    /// What was measured before this says nothing of it, milliseconds since 1970.
+    counted_from: Vec<u64>,
     /// Judged endpoints of each node and leaf.
     pub(crate) of_node: BTreeMap<u32, Vec<u32>>,
     pub(crate) of_leaf: BTreeMap<u32, Vec<u32>>,
@@ -53,7 +56,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// Of the endpoints that are there and not `silenced`.
-    pub(crate) fn new(places: &Places, silenced: &[bool]) -> Self {
+    pub(crate) fn new(places: &Places, silenced: &[bool], counted_from: &[Wall]) -> Self {
         let len = places.of.len();
         let mut layout = Self { len, ..Self::default() };
         let mut rates: Vec<u64> =
@@ -65,6 +68,7 @@ impl Layout {
             places.of.iter().flatten().filter_map(|place| place.leaf).map(|leaf| leaf.0 as usize + 1).max();
         layout.leaves = leaves.filter(|&leaves| leaves <= LEAVES_MAX).unwrap_or(0);
         for (at, place) in places.of.iter().enumerate() {
+            layout.counted_from.push(counted_from.get(at).map_or(0, |from| from.0));
             let judged = place.is_some() && !silenced.get(at).copied().unwrap_or(false);
             let leaf = place.map_or(NONE, |place| known(place.leaf));
             let leaf = if layout.leaves == 0 { NONE } else { leaf };
@@ -111,6 +115,11 @@ impl Layout {
     pub(crate) fn is_near(tier: usize) -> bool {
         let distance = tier / (2 * RATES);
         distance == Distance::Leaf as usize || distance == Distance::Unknown as usize
+    }
+
+    /// From when on what was measured between two endpoints counts.
+    pub(crate) fn counts_from(&self, a: usize, b: usize) -> u64 {
+        self.counted_from[a].max(self.counted_from[b])
     }
 
     /// A pair that can be probed at all.

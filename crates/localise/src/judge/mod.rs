@@ -54,6 +54,9 @@ pub struct Input<'a> {
     pub places: &'a Places,
     /// Endpoints that are not judged, by their numbers: in maintenance, or paused. Those behind the end are judged.
     pub silenced: &'a [bool],
+    /// What was measured before, to or from an endpoint, says nothing of it: its agent started anew, and nobody answered for a while. By
+    /// their numbers; those behind the end always count.
+    pub counted_from: &'a [Wall],
     /// The largest goodput between an endpoint and one like it, bits per second, by their numbers.
     pub ceilings: &'a [Option<u64>],
     /// What nodes tell of themselves.
@@ -92,10 +95,11 @@ impl Judge {
     /// Looks at everything.
     pub fn look(&mut self, input: &Input<'_>) -> Look {
         let (matrix, now, fresh_for) = (input.matrix, input.now, input.fresh_for);
-        let layout = Layout::new(input.places, input.silenced);
+        let layout = Layout::new(input.places, input.silenced, input.counted_from);
         let windows = Windows::with(self.doubts.begun(now).into_iter(), self.doubts.oldest_open(now));
-        let yardstick = Yardstick::new(matrix, &layout, input.ceilings, windows, now, fresh_for);
-        let scene = Scene { matrix, layout: &layout, yardstick: &yardstick, windows, now, fresh_for };
+        let fresh_ms = u64::try_from(fresh_for.as_millis()).unwrap_or(u64::MAX);
+        let yardstick = Yardstick::new(matrix, &layout, input.ceilings, windows, now, fresh_ms);
+        let scene = Scene { matrix, layout: &layout, yardstick: &yardstick, windows, now, fresh_ms };
         let sums = Sums::new(&scene);
         let bad = sums.bad.clone();
         self.doubts.begin(now);

@@ -8,7 +8,6 @@ use crate::ping::{PackedCounts, PingRow};
 use crate::verdict::{HOST_SLOW_HARDWARE_NS, HOST_SLOW_SOFTWARE_NS};
 use crate::{Component, EndpointIndex, Matrix};
 use rdmascope_model::{Cause, Failure, Metric, Side, Wall};
-use std::time::Duration;
 
 /// Trials that a failed batch stands for whose counts were not kept (those of another run of the coordinator).
 const UNCOUNTED: u32 = 9;
@@ -53,7 +52,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) yardstick: &'a Yardstick,
     pub(crate) windows: Windows,
     pub(crate) now: Wall,
-    pub(crate) fresh_for: Duration,
+    /// What is older says nothing any more, milliseconds.
+    pub(crate) fresh_ms: u64,
 }
 
 impl Scene<'_> {
@@ -139,11 +139,14 @@ impl Scene<'_> {
             || Metric::ALL.iter().any(|&metric| self.matrix.exception(metric, a, b).is_some())
     }
 
-    fn age(&self, at_ms: u64) -> Option<u64> {
-        let age = self.now.since(Wall(at_ms));
-        (at_ms > 0 && age <= self.fresh_for).then(|| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+    #[inline]
+    fn age(&self, pair: (usize, usize), at_ms: u64) -> Option<u64> {
+        let age_ms = self.now.0.saturating_sub(at_ms);
+        let counts = at_ms >= self.layout.counts_from(pair.0, pair.1);
+        (at_ms > 0 && counts && age_ms <= self.fresh_ms).then_some(age_ms)
     }
 
+    #[inline]
     fn ping(
         &self,
         a: usize,
@@ -154,7 +157,7 @@ impl Scene<'_> {
         match exception {
             Some(Exception::Excluded(..)) => None,
             Some(Exception::Failed(at, failure)) => {
-                let age_ms = self.age(at.0)?;
+                let age_ms = self.age((a, b), at.0)?;
                 let counted = row.filter(|row| row.at_ms() == at.0);
                 Some(Observation {
                     age_ms,
@@ -164,7 +167,7 @@ impl Scene<'_> {
             }
             None => {
                 let row = row?;
-                let age_ms = self.age(row.at_ms())?;
+                let age_ms = self.age((a, b), row.at_ms())?;
                 let window = self.windows.of(age_ms);
                 let mut seen = Observation { age_ms, window, ..counts(row) };
                 if let Some(ns) = row.network_p50() {
@@ -189,10 +192,10 @@ impl Scene<'_> {
         exception: Option<&Exception>,
     ) -> Option<Observation> {
         let row = match exception {
-            Some(exception) => return self.failed_probe(exception),
+            Some(exception) => return self.failed_probe((a, b), exception),
             None => row.filter(|row| row.count > 0)?,
         };
-        let mut seen = self.dated(row.at_ms)?;
+        let mut seen = self.dated((a, b), row.at_ms)?;
         let slow = self.yardstick.is_slow_latency(self.layout.tier(a, b), row.p50);
         seen.either.of_mut(Channel::Slow).add(Count::new(1, slow.into()));
         for direction in [&mut seen.forward, &mut seen.backward] {
@@ -209,24 +212,24 @@ impl Scene<'_> {
         exception: Option<&Exception>,
     ) -> Option<Observation> {
         let row = match exception {
-            Some(exception) => return self.failed_probe(exception),
+            Some(exception) => return self.failed_probe((a, b), exception),
             None => row.filter(|row| row.completions > 0)?,
         };
-        let mut seen = self.dated(row.at_ms)?;
+        let mut seen = self.dated((a, b), row.at_ms)?;
         let narrow = self.yardstick.is_narrow(self.layout.tier(a, b), (a, b), row.average_bps);
         seen.forward.of_mut(Channel::Narrow).add(Count::new(1, narrow.into()));
         seen.forward.of_mut(Channel::Small).add(Count::new(1, 0));
         Some(seen)
     }
 
-    fn failed_probe(&self, exception: &Exception) -> Option<Observation> {
+    fn failed_probe(&self, pair: (usize, usize), exception: &Exception) -> Option<Observation> {
         let Exception::Failed(at, failure) = exception else { return None };
-        let Observation { age_ms, window, .. } = self.dated(at.0)?;
+        let Observation { age_ms, window, .. } = self.dated(pair, at.0)?;
         Some(Observation { age_ms, window, ..failed(failure, None, 1)? })
     }
 
-    fn dated(&self, at_ms: u64) -> Option<Observation> {
-        let age_ms = self.age(at_ms)?;
+    fn dated(&self, pair: (usize, usize), at_ms: u64) -> Option<Observation> {
+        let age_ms = self.age(pair, at_ms)?;
         Some(Observation { age_ms, window: self.windows.of(age_ms), ..Observation::default() })
     }
 }
@@ -251,6 +254,7 @@ fn failed(failure: &Failure, counted: Option<&PingRow>, uncounted: u32) -> Optio
     Some(seen)
 }
 
+#[inline]
 fn counts(row: &PingRow) -> Observation {
     let mut seen = Observation { alone: row.sent()[0] >= ALONE_MIN, ..Observation::default() };
     let channels = [Channel::Small, Channel::Large];
@@ -278,8 +282,7 @@ fn counts(row: &PingRow) -> Observation {
 
 /// A host stood still for a part of the batch: no network holds a packet for so long.
 fn stalled(row: &PingRow) -> bool {
-    let late: u32 = row.counts().iter().map(|counts| counts.late).sum();
-    late > 0 || row.hosts().iter().flatten().any(|[_, max]| *max > STALL_NS)
+    row.late() > 0 || row.hosts().iter().flatten().any(|[_, max]| *max > STALL_NS)
 }
 
 fn size(seen: &mut Observation, channel: Channel, counts: PackedCounts, stale: bool) {
@@ -305,8 +308,8 @@ fn size(seen: &mut Observation, channel: Channel, counts: PackedCounts, stale: b
 /// Whether the prober's and the responder's host took long: always, for at least half of the answers, or once for very long.
 fn hosts(row: &PingRow) -> [Count; 2] {
     let limit = if row.is_hardware_clock() { HOST_SLOW_HARDWARE_NS } else { HOST_SLOW_SOFTWARE_NS };
-    let answered: u32 = row.counts().iter().map(|counts| counts.answered).sum();
-    let late: u32 = row.counts().iter().map(|counts| counts.late).sum();
+    let answered = row.answered();
+    let late = row.late();
     let often = row.host_delayed() * 2 >= answered.max(1);
     row.hosts().map(|host| match host {
         Some([p50, max]) => {

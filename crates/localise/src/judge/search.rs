@@ -20,8 +20,8 @@ const DOUBT: f64 = -6.0;
 const PAIR_NATS: f64 = 8.0;
 /// Likelihoods that differ by less (1 : 100) do not tell two explanations apart.
 const ALIKE: f64 = 4.6;
-/// Narrow components that are tried in place of a wide one.
-const INSTEAD_MAX: usize = 12;
+/// Narrow components that are tried in place of a wide one: more faults at once, all within one part, are less likely than that part.
+const INSTEAD_MAX: usize = 3;
 /// What they leave of the wide one must be a part of it worth the name, and suffer much less: by so many nats.
 const LEFT_MIN: f64 = 0.1;
 const LEFT_CLEAN: f64 = 3.0;
@@ -283,18 +283,21 @@ impl<'a> Search<'a> {
                 && (x.min(y), x.max(y)) != (a.0 as usize, b.0 as usize)
                 && !covered(layout, &self.known, x, y).either
         });
-        let mut beside = Count::default();
+        let mut beside = Tally::default();
         for (x, y) in others {
             self.scene.between(x, y, |seen| {
                 let all = seen.forward.and(&seen.backward).and(&seen.either);
-                beside.add(if seen.age_ms > BESIDE_MS {
-                    Count::default()
-                } else {
-                    Symptom::Loss.count(&all)
-                });
+                beside.add(&if seen.age_ms > BESIDE_MS { Tally::default() } else { all });
             });
         }
-        beside.bad < BESIDE_MIN
+        if blame.symptom != Symptom::Slow {
+            return Symptom::Loss.count(&beside).bad < BESIDE_MIN;
+        }
+        // Some figures are always slow by chance.
+        let ends = [a.0, b.0].map(|end| self.sums.endpoints[end as usize].iter());
+        let all: u32 = ends.into_iter().flatten().map(|sides| sides.either.of(Channel::Slow).trials).sum();
+        f64::from(beside.of(Channel::Slow).bad)
+            < f64::from(BESIDE_MIN) + 3.0 * self.usual.slow * f64::from(all)
     }
 
     /// Takes out of the sums what a blame explains.

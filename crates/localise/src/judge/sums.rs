@@ -91,13 +91,14 @@ impl Sums {
     }
 
     /// Adds one cell to all sums that it belongs to, or (with [`Tally::take`]) takes it out again.
+    #[inline]
     pub(crate) fn count(
         &mut self,
         layout: &Layout,
         (a, b): (usize, usize),
         seen: &Observation,
         counted: Counted,
-        change: fn(&mut Tally, &Tally),
+        change: impl Fn(&mut Tally, &Tally),
     ) {
         let at = seen.window;
         for (end, out, into) in [(a, &seen.forward, &seen.backward), (b, &seen.backward, &seen.forward)] {

@@ -127,6 +127,23 @@ fn an_incident_ends_with_its_fault_and_comes_back_as_the_same() {
     assert_eq!((numbers.len(), numbers[0]), (2, numbers[1]), "one incident, told twice");
 }
 
+#[test]
+fn what_was_lost_while_an_agent_started_anew_says_nothing_of_its_endpoint() {
+    let fault = Fault { until_ms: 4_000, ..Fault::lossy(endpoint(5), 1.0) };
+    let run = |forgiven: bool| {
+        let mut world = World::new(1, 32, 1, 8);
+        world.faults = vec![fault];
+        world.warm_up();
+        let back = rdmascope_model::Wall(world.now_ms + 14_000);
+        let from = |at| if forgiven && at == 5 { back } else { rdmascope_model::Wall(0) };
+        world.counted_from = (0..32).map(from).collect();
+        world.run(40);
+        world.incidents.all().len() + world.retests
+    };
+    assert!(run(false) > 0, "else nobody would have noticed");
+    assert_eq!(run(true), 0);
+}
+
 fn told(component: Component, id: &str, status: Status) -> Told {
     let reason = Reason {
         id: id.to_owned(),

@@ -54,6 +54,7 @@ pub(super) struct World {
     pub(super) faults: Vec<Fault>,
     pub(super) told: Vec<Told>,
     pub(super) silenced: Vec<bool>,
+    pub(super) counted_from: Vec<Wall>,
     pub(super) ceilings: Vec<Option<u64>>,
     pub(super) judge: Judge,
     pub(super) incidents: Incidents,
@@ -102,7 +103,7 @@ impl World {
         };
         let peers = (nodes * rails).saturating_sub(1).max(1);
         let batch = (1_200 / peers).clamp(9, 60) / 3 * 3;
-        let layout = Layout::new(&places, &[]);
+        let layout = Layout::new(&places, &[], &[]);
         Self {
             matrix,
             places,
@@ -111,6 +112,7 @@ impl World {
             faults: Vec::new(),
             told: Vec::new(),
             silenced: Vec::new(),
+            counted_from: Vec::new(),
             ceilings: Vec::new(),
             judge: Judge::default(),
             incidents: Incidents::default(),
@@ -129,7 +131,7 @@ impl World {
 
     /// Takes changes of places into account.
     pub(super) fn moved(&mut self) {
-        self.layout = Layout::new(&self.places, &[]);
+        self.layout = Layout::new(&self.places, &[], &[]);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -362,6 +364,7 @@ impl World {
             matrix: &self.matrix,
             places: &self.places,
             silenced: &self.silenced,
+            counted_from: &self.counted_from,
             ceilings: &self.ceilings,
             told: &self.told,
             now: Wall(self.now_ms),

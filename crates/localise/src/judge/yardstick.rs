@@ -8,7 +8,6 @@ use super::count::{WINDOWS, Windows};
 use super::layout::{Layout, TIERS};
 use crate::Matrix;
 use rdmascope_model::Wall;
-use std::time::Duration;
 
 /// Parts of an octave in which figures are compared: 0.27 % each.
 const PARTS: i32 = 256;
@@ -143,14 +142,13 @@ impl Yardstick {
         ceilings: &[Option<u64>],
         windows: Windows,
         now: Wall,
-        fresh_for: Duration,
+        fresh_ms: u64,
     ) -> Self {
         let mut pings = vec![Tier::default(); 2 * TIERS];
         let (mut latencies, mut bandwidths) = (vec![Tier::default(); TIERS], vec![Tier::default(); TIERS]);
         let age = |at_ms: u64| {
-            let age = now.since(Wall(at_ms));
-            let window = || windows.of(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
-            (at_ms > 0 && age <= fresh_for).then(window)
+            let age_ms = now.0.saturating_sub(at_ms);
+            (at_ms > 0 && age_ms <= fresh_ms).then(|| windows.of(age_ms))
         };
         let every = layout.count.div_ceil(SOURCES_MAX).max(1);
         for source in layout.endpoints().step_by(every) {

@@ -111,6 +111,16 @@ impl PingRow {
         self.small[0] == self.small[1] && self.large[0] == self.large[1]
     }
 
+    /// Of both sizes.
+    pub(crate) fn answered(&self) -> u32 {
+        u32::from(self.small[1]) + u32::from(self.large[1])
+    }
+
+    /// Of both sizes.
+    pub(crate) fn late(&self) -> u32 {
+        u32::from(self.small[4]) + u32::from(self.large[4])
+    }
+
     pub(crate) fn sent(&self) -> [u32; 2] {
         [self.small[0].into(), self.large[0].into()]
     }
