@@ -12,6 +12,8 @@ mod conformance;
 mod effects;
 #[path = "lab/faults.rs"]
 mod faults;
+#[path = "lab/incidents.rs"]
+mod incidents;
 #[path = "lab/iwarp.rs"]
 mod iwarp;
 #[path = "lab/labels.rs"]

@@ -66,8 +66,10 @@ impl Coordinator {
             let stirred = if rested { Stirred::Everybody } else { stirred.clone() };
             self.dispatch_sweep(Origin::Background, stirred, &mut known, now);
         }
-        // Last: the time in which everything is covered is a promise.
-        self.dispatch_retests(now);
+        // Last: the time in which everything is covered is a promise. Not while an operator waits.
+        if !self.work.operator_waits() {
+            self.dispatch_retests(now);
+        }
     }
 
     /// Starts whatever can start of the suspects' pairs that are measured again.

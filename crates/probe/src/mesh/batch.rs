@@ -9,6 +9,9 @@ use std::time::Duration;
 pub const TIMEOUT: Duration = Duration::from_millis(500);
 /// How long after its time-out a ping's answer is still told apart from a lost one.
 const LINGER: Duration = Duration::from_millis(500);
+/// How long after the last answer a second acknowledgement is waited for, once every ping is answered: it left right behind the first one,
+/// and costs no more than its ping's share of the responder's host.
+const SECOND_WITHIN: Duration = Duration::from_millis(100);
 /// Times that the peer is asked how much it heard, where the answers leave that open.
 const QUESTIONS_MAX: u8 = 3;
 /// Between two of these questions.
@@ -65,11 +68,11 @@ pub(super) struct Shares {
 impl Ping {
     /// Something may still come of it.
     fn is_open(&self) -> bool {
-        match self.state {
-            State::Waiting | State::Lost => true,
-            State::Answered => self.responder.is_none(),
-            State::Unsent | State::Late | State::Stale => false,
-        }
+        self.is_unanswered() || self.state == State::Answered && self.responder.is_none()
+    }
+
+    fn is_unanswered(&self) -> bool {
+        matches!(self.state, State::Waiting | State::Lost)
     }
 
     /// `None` while the second acknowledgement is missing, `Some(None)` where the stamps are of no use.
@@ -162,6 +165,10 @@ pub(super) struct Batch {
     newest: u32,
     /// Pings that something is still to come of.
     open: u32,
+    /// Of these, pings that are not answered.
+    unanswered: u32,
+    /// When the last first acknowledgement came.
+    answered_at: Mono,
     questions: u8,
     asked: Mono,
 }
@@ -189,6 +196,8 @@ impl Batch {
             overdue: 0,
             newest: 0,
             open: 0,
+            unanswered: 0,
+            answered_at: Mono(0),
             questions: 0,
             asked: Mono(0),
         }
@@ -215,6 +224,7 @@ impl Batch {
             responder: None,
         });
         self.open += 1;
+        self.unanswered += 1;
         if self.issued() >= self.plan.pings {
             self.stage = Stage::Draining;
         }
@@ -267,6 +277,7 @@ impl Batch {
             });
         }
         let Some(ping) = self.pings.get(at) else { return };
+        self.answered_at = now;
         let (large, state, in_time) = (ping.large, ping.state, now.since(ping.posted) < TIMEOUT);
         match state {
             State::Waiting if in_time => {
@@ -360,6 +371,7 @@ impl Batch {
         let answers = self.last_posted().after(TIMEOUT + LINGER);
         match (self.open, self.questions) {
             (0, _) => Mono(0),
+            _ if self.unanswered == 0 => self.answered_at.after(SECOND_WITHIN),
             (_, 0) => answers,
             (..) => answers.max(self.asked.after(TIMEOUT)),
         }
@@ -373,9 +385,10 @@ impl Batch {
     /// Changes a ping, and keeps count of those that something is still to come of.
     fn change(&mut self, at: usize, change: impl FnOnce(&mut Ping)) {
         let Some(ping) = self.pings.get_mut(at) else { return };
-        let before = ping.is_open();
+        let before = (ping.is_open(), ping.is_unanswered());
         change(ping);
-        self.open = self.open + u32::from(ping.is_open()) - u32::from(before);
+        self.open = self.open + u32::from(ping.is_open()) - u32::from(before.0);
+        self.unanswered = self.unanswered + u32::from(ping.is_unanswered()) - u32::from(before.1);
     }
 }
 

@@ -415,6 +415,18 @@ fn the_direction_of_loss_is_told_and_where_nothing_came_back_it_is_not() {
 }
 
 #[test]
+fn second_acknowledgements_that_are_lost_hold_nothing_up() {
+    let mut net = Net::granted(2, grant(100 * SECOND));
+    net.engines[1].set_grant(None, Mono(net.now));
+    net.lose = |h, _| h.kind == Kind::SecondAck;
+    // 30 pings in 2.9 s, and what is left of 300 ms is less than the time after which a ping counts as lost.
+    net.run(SECOND + 3_200 * MS);
+    let stats = net.stats(0);
+    assert_eq!(stats.len(), 1, "told although nothing is known of the responder's host");
+    assert_eq!((stats[0].small.answered, stats[0].large.answered, stats[0].responder), (20, 10, None));
+}
+
+#[test]
 fn a_hole_for_large_packets_shows_in_large_pings_only() {
     let mut net = Net::granted(2, grant(100 * SECOND));
     net.lose = |h, _| h.large && h.kind != Kind::SecondAck;
