@@ -355,6 +355,8 @@ fn starved(cluster: &mut Cluster, quiet: &Seen, print: &mut dyn FnMut(Vec<Row>))
         pings(&api, 4)
     };
     let responder = median(seen.responder_us.clone());
+    // Pings of which the network's share cannot be told are the host's, and say nothing of the network.
+    let network = if seen.network_us.is_empty() { quiet.network() } else { seen.network() };
     print(vec![
         row(
             "starved responder: time in its host, p50",
@@ -372,7 +374,7 @@ fn starved(cluster: &mut Cluster, quiet: &Seen, print: &mut dyn FnMut(Vec<Row>))
         ),
         row(
             "starved responder: the network's share grew, of what the host's did",
-            (seen.network() - quiet.network()) / (responder - median(quiet.responder_us.clone())),
+            (network - quiet.network()) / (responder - median(quiet.responder_us.clone())),
             "",
             Asked::AtMost(0.25),
             ("asked", 0.0),
