@@ -2,14 +2,15 @@
 
 use rdmascope_link::{
     EVIDENCE_BYTES_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief, FrameError,
-    Hello, NodeEvent, PauseFlags, PingReport, ProbeResult, RelayPayload, ToAgent, ToCoordinator,
+    Hello, NUMBERED_PER_FRAME_MAX, NodeEvent, NumberedHeard, NumberedReport, PauseFlags, PingReport,
+    ProbeResult, RelayPayload, ToAgent, ToCoordinator,
 };
 use rdmascope_model::{
     BandwidthSpec, BandwidthStats, Carrier, Cause, Congestion, CounterDelta, DatagramAddress, Delays,
     EchoSpec, EchoStats, Effects, EndpointInfo, EndpointName, Exclusion, Fabric, Failure, Gid, Heard,
     LabelBy, LabelResult, LatencySpec, LatencyStats, LeaseId, Manner, Marks, Memory, Metric, Operation,
-    Outcome, Peer, PerPriority, PingCounts, PingSpec, PingStats, ProbePlan, ProbeSpec, Role, Side,
-    StampClock, Status, Step, Urgency, Wall,
+    Outcome, PackedPings, Peer, PerPriority, PingCounts, PingFigures, PingSpec, PingStats, ProbePlan,
+    ProbeSpec, Role, Side, StampClock, Status, Step, Urgency, Wall,
 };
 use std::time::Duration;
 
@@ -250,6 +251,16 @@ fn results() -> Vec<ToCoordinator> {
                 large: 8,
             }],
         },
+        ToCoordinator::Numbered {
+            reports: vec![NumberedReport {
+                local: 4_095,
+                peer: 0,
+                measured_at: Wall(1_796_000_000_004),
+                batch: 0x8000_0001,
+                figures: PackedPings::pack(&PingFigures::from(&pings())),
+            }],
+            heard: vec![NumberedHeard { local: 4_095, peer: 0, batch: 78, small: 254, large: 8 }],
+        },
     ]
 }
 
@@ -262,10 +273,12 @@ fn coordinator_frames() -> Vec<ToAgent> {
             generation: 4,
             base: 3,
             total: 900,
-            peers: vec![
+            peers: [
                 Peer { name: name("b/mlx5_0/1"), address: Some(address()) },
                 Peer { name: name("c/siw0/1"), address: None },
-            ],
+            ]
+            .into(),
+            numbers: [4_095, 0].into(),
             removed: vec![name("d/mlx5_0/1")],
         },
         ToAgent::Grant {
@@ -323,6 +336,28 @@ fn foreign_bytes_are_refused_and_never_panic() {
     assert!(matches!(ToCoordinator::decode(b"GET / HTTP/1.1"), Err(FrameError::Undecodable(_))));
     assert!(matches!(ToCoordinator::decode(&[]), Err(FrameError::UnknownKind)));
     assert!(matches!(ToAgent::decode(&vec![0; FRAME_BYTES_MAX + 1]), Err(FrameError::TooLong(_))));
+}
+
+#[test]
+fn numbered_pings_that_contradict_themselves_or_are_too_many_are_refused() {
+    let mut figures = PingFigures::from(&pings());
+    let report = |figures: &PingFigures| NumberedReport {
+        local: 1,
+        peer: 2,
+        measured_at: Wall(1),
+        batch: 1,
+        figures: PackedPings::pack(figures),
+    };
+    let read =
+        |reports| ToCoordinator::decode(&ToCoordinator::Numbered { reports, heard: Vec::new() }.encode());
+    assert!(read(vec![report(&figures); NUMBERED_PER_FRAME_MAX]).is_ok());
+    assert!(read(vec![report(&figures); NUMBERED_PER_FRAME_MAX + 1]).is_err());
+    figures.small.answered = figures.small.sent + 1;
+    assert!(read(vec![report(&figures)]).is_err());
+    let heard = NumberedHeard { local: 1, peer: 2, batch: 3, small: 4, large: 5 };
+    let most = |count| ToCoordinator::Numbered { reports: Vec::new(), heard: vec![heard; count] }.encode();
+    assert!(ToCoordinator::decode(&most(NUMBERED_PER_FRAME_MAX)).is_ok());
+    assert!(ToCoordinator::decode(&most(NUMBERED_PER_FRAME_MAX + 1)).is_err());
 }
 
 #[test]

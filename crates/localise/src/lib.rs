@@ -3,19 +3,27 @@
 
 mod cell;
 mod incident;
+mod keep;
 mod matrix;
 mod median;
+mod names;
 pub mod pair;
 mod ping;
 mod place;
+mod row;
 mod suspect;
+mod tally;
+mod texts;
+mod tiles;
 mod verdict;
 
 pub use cell::{Cell, CellState, Measured};
 pub use incident::{Incident, IncidentState};
-pub use matrix::{EndpointIndex, Matrix};
+pub use keep::KeptError;
+pub use matrix::{Brief, EndpointIndex, Matrix};
 pub use median::median;
-pub use ping::{PINGS_OF_A_SIZE_MAX, PingFigures, Spread};
 pub use place::{Distance, Place, PlaceIndex, Places, Tier};
+pub use rdmascope_model::{PINGS_OF_A_SIZE_MAX, PingFigures, Spread};
 pub use suspect::{Component, Confidence, Effect, Reason, Share, Support, Suspect, Way};
+pub use tally::{Tally, Worst};
 pub use verdict::{PairEnds, Verdict, ping_failure, ping_verdicts};

@@ -1,79 +1,81 @@
 //! All cells of all ordered pairs, by small numbers that stand for endpoints.
 //!
 //! An endpoint keeps its number for as long as the coordinator runs, so that a matrix never renumbers under a reader.
-//! Figures are packed into 32-bit fields: 4,096 endpoints have 16.8 million pairs for each metric.
+//!
+//! What the pairs of 4,096 endpoints take (16.8 million): latency of all pairs 671 MB, pings of all pairs 940 MB, bandwidth by rail
+//! (2.1 million pairs of 512 nodes with 8 rails) 109 MB. A failed or excluded cell takes the place of its figures, so that a dead node, or
+//! a dead cluster, takes no more than a live one.
 
-use crate::ping::PingRow;
-use crate::{Cell, Measured};
-use rdmascope_model::{
-    BandwidthStats, CounterDelta, EndpointName, Exclusion, Failure, LatencyStats, Metric, Wall,
-};
+use crate::names::Names;
+use crate::row::{self, BandwidthRow, Kind, LatencyRow, REASON, TEXT};
+use crate::texts::Texts;
+use crate::tiles::{Sparse, Tiles};
+use crate::verdict::silence;
+use crate::{Cell, Measured, ping, ping_failure};
+use rdmascope_model::{Cause, EndpointName, Exclusion, Failure, Metric, PackedPings, Side, Step, Wall};
 use std::collections::BTreeMap;
 
 /// The number of an endpoint in one coordinator's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointIndex(pub u32);
 
-/// A completed latency probe in 40 bytes; 0 stands for "absent" in p99 and p999, `u32::MAX` in `retransmits`.
-/// Times are nanoseconds and stop at 4.29 s, which is longer than any lease lets a message travel.
-#[derive(Clone, Copy, Debug, Default)]
-struct LatencyRow {
-    at_ms: u64,
-    min: u32,
-    p50: u32,
-    p90: u32,
-    p99: u32,
-    p999: u32,
-    max: u32,
-    count: u32,
-    host_delayed: u32,
-    retransmits: u32,
-}
-
-/// A completed bandwidth probe; `u64::MAX` stands for "absent" in `worst_bps`, `u32::MAX` in `retransmits`.
-#[derive(Clone, Copy, Debug, Default)]
-struct BandwidthRow {
-    at_ms: u64,
-    bytes: u64,
-    duration_ns: u64,
-    average_bps: u64,
-    worst_bps: u64,
-    completions: u32,
-    retransmits: u32,
-}
-
-/// Why a cell has no figure; kept apart, since there are few of them.
-#[derive(Clone, Debug)]
-enum Exception {
-    Failed(Wall, Failure),
-    Excluded(Wall, Exclusion),
+/// A cell in short, without any text: what whole matrices are shown and counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Brief {
+    /// No probe of this pair has ended yet.
+    Never,
+    /// The last probe completed.
+    Known {
+        /// When it was measured.
+        at: Wall,
+        /// The figure that pairs are compared by, see [`Measured::headline`].
+        headline: Option<u64>,
+        /// Latency: 99th percentile, nanoseconds.
+        p99_ns: Option<u64>,
+        /// Pings: how many were lost, of how many that were answered in time or lost.
+        lost: Option<[u32; 2]>,
+    },
+    /// The last probe failed.
+    Failed {
+        /// When.
+        at: Wall,
+        /// Why.
+        cause: Cause,
+        /// In which step.
+        step: Step,
+        /// Who saw it.
+        side: Side,
+    },
+    /// The last probe was not run.
+    Excluded {
+        /// When.
+        at: Wall,
+        /// Why.
+        why: Exclusion,
+    },
 }
 
 /// The cells of all ordered pairs.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Matrix {
-    names: Vec<EndpointName>,
-    index: BTreeMap<EndpointName, EndpointIndex>,
-    /// Row = source; a row grows when one of its cells is first written.
-    latency: Vec<Vec<LatencyRow>>,
-    bandwidth: Vec<Vec<BandwidthRow>>,
-    ping: Vec<Vec<PingRow>>,
-    exceptions: BTreeMap<(Metric, EndpointIndex, EndpointIndex), Exception>,
+    names: Names,
+    /// The same in the order of names.
+    order: BTreeMap<EndpointName, EndpointIndex>,
+    pub(crate) latency: Tiles<{ size_of::<LatencyRow>() / 4 }>,
+    pub(crate) bandwidth: Sparse<{ size_of::<BandwidthRow>() / 4 }>,
+    pub(crate) ping: Tiles<{ size_of::<ping::PingRow>() / 4 }>,
+    pub(crate) texts: Texts,
     revision: u64,
 }
 
 impl Matrix {
     /// The number of an endpoint, given now if it has none yet.
     pub fn intern(&mut self, name: &EndpointName) -> EndpointIndex {
-        if let Some(&index) = self.index.get(name) {
+        if let Some(index) = self.names.find(name) {
             return index;
         }
-        let index = EndpointIndex(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
-        self.names.push(name.clone());
-        self.index.insert(name.clone(), index);
-        self.latency.push(Vec::new());
-        self.bandwidth.push(Vec::new());
-        self.ping.push(Vec::new());
+        let index = self.names.add(name.clone());
+        self.order.insert(name.clone(), index);
         self.revision += 1;
         index
     }
@@ -81,30 +83,30 @@ impl Matrix {
     /// The number of an endpoint that is known already.
     #[must_use]
     pub fn find(&self, name: &EndpointName) -> Option<EndpointIndex> {
-        self.index.get(name).copied()
+        self.names.find(name)
     }
 
     /// The name behind a number of this matrix.
     #[must_use]
     pub fn name(&self, index: EndpointIndex) -> &EndpointName {
-        &self.names[index.0 as usize]
+        &self.names.list()[index.0 as usize]
     }
 
     /// Known endpoints, gone ones included, in the order of their names.
     pub fn endpoints(&self) -> impl Iterator<Item = (&EndpointName, EndpointIndex)> {
-        self.index.iter().map(|(name, &index)| (name, index))
+        self.order.iter().map(|(name, &index)| (name, index))
     }
 
     /// How many endpoints are known.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.names.len()
+        self.names.list().len()
     }
 
     /// No endpoint is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.len() == 0
     }
 
     /// Grows with every change, so that a reader can tell whether to look again.
@@ -118,22 +120,65 @@ impl Matrix {
         self.revision += 1;
     }
 
+    /// Bytes that cells and texts take at most. Of a tile the system gives only the pages that were written.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.latency.bytes() + self.bandwidth.bytes() + self.ping.bytes() + self.texts.bytes()
+    }
+
     /// One cell.
     #[must_use]
     pub fn cell(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Cell {
-        match self.exceptions.get(&(metric, source, target)) {
-            Some(Exception::Failed(at, failure)) => Cell::Failed { at: *at, failure: failure.clone() },
-            Some(Exception::Excluded(at, why)) => Cell::Excluded { at: *at, why: *why },
-            None => self.measured(metric, source, target),
+        match metric {
+            Metric::Latency => self.whole(self.latency.row(source, target), row::unpack_latency),
+            Metric::Bandwidth => self.whole(self.bandwidth.row(source, target), row::unpack_bandwidth),
+            Metric::Ping => {
+                let row = self.ping.row(source, target);
+                let silent = row.filter(|row| ping::silent_batch(row).is_some());
+                match silent.and_then(|row| Some((row, ping_failure(&ping::unpack(row))?))) {
+                    Some((row, failure)) => Cell::Failed { at: row::at(row), failure },
+                    None => self.whole(row, |row| Measured::Ping(ping::unpack(row))),
+                }
+            }
+        }
+    }
+
+    fn whole<const WORDS: usize>(
+        &self,
+        row: Option<&[u32; WORDS]>,
+        measured: impl Fn(&[u32; WORDS]) -> Measured,
+    ) -> Cell {
+        let Some(row) = row else { return Cell::Never };
+        let at = row::at(row);
+        match row::kind(row) {
+            Kind::Never => Cell::Never,
+            Kind::Known => Cell::Known { at, measured: measured(row) },
+            Kind::Failed => {
+                let (cause, step, side) = reason(row);
+                let evidence = self.texts.get(row[TEXT]).to_owned();
+                Cell::Failed { at, failure: Failure { cause, step, side, evidence } }
+            }
+            Kind::Excluded => Cell::Excluded { at, why: row::unpack_exclusion(row) },
+        }
+    }
+
+    /// One cell in short.
+    #[must_use]
+    #[inline]
+    pub fn brief(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Brief {
+        match metric {
+            Metric::Latency => brief(self.latency.row(source, target), latency_brief),
+            Metric::Bandwidth => brief(self.bandwidth.row(source, target), bandwidth_brief),
+            Metric::Ping => self.ping.row(source, target).map_or(Brief::Never, ping_brief),
         }
     }
 
     /// Why the last probe of a pair failed, if it did.
     #[must_use]
-    pub fn failure(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Option<&Failure> {
-        match self.exceptions.get(&(metric, source, target)) {
-            Some(Exception::Failed(_, failure)) => Some(failure),
-            Some(Exception::Excluded(..)) | None => None,
+    pub fn failure(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Option<Failure> {
+        match self.cell(metric, source, target) {
+            Cell::Failed { failure, .. } => Some(failure),
+            Cell::Never | Cell::Known { .. } | Cell::Excluded { .. } => None,
         }
     }
 
@@ -145,26 +190,71 @@ impl Matrix {
         at: Wall,
         measured: &Measured,
     ) -> bool {
-        let metric = match measured {
-            Measured::Latency(..) => Metric::Latency,
-            Measured::Bandwidth(..) => Metric::Bandwidth,
-            Measured::Ping(..) => Metric::Ping,
-        };
-        if !self.is_news(metric, source, target, at) {
-            return false;
-        }
-        match measured {
+        let texts = &mut self.texts;
+        let written = match measured {
             Measured::Latency(stats, delta) => {
-                *slot(&mut self.latency[source.0 as usize], target) = pack_latency(at, stats, *delta);
+                let row = row::pack_latency(at, stats, *delta);
+                write(self.latency.slot(source, target), row, texts)
             }
             Measured::Bandwidth(stats, delta) => {
-                *slot(&mut self.bandwidth[source.0 as usize], target) = pack_bandwidth(at, stats, *delta);
+                let row = row::pack_bandwidth(at, stats, *delta);
+                write(self.bandwidth.slot(source, target), row, texts)
             }
             Measured::Ping(figures) => {
-                *slot(&mut self.ping[source.0 as usize], target) = PingRow::pack(at, figures);
+                let row = ping::pack(at, PackedPings::pack(figures));
+                write(self.ping.slot(source, target), row, texts)
             }
+        };
+        self.revision += u64::from(written);
+        written
+    }
+
+    /// Writes a batch of pings that was answered; an older one than what is there is ignored. True when it was written.
+    pub fn record_pings(
+        &mut self,
+        source: EndpointIndex,
+        target: EndpointIndex,
+        at: Wall,
+        figures: PackedPings,
+    ) -> bool {
+        let written = write(self.ping.slot(source, target), ping::pack(at, figures), &mut self.texts);
+        self.revision += u64::from(written);
+        written
+    }
+
+    /// Writes a batch of pings of which none was answered, with its number: a failure whose cause follows from its counts. Ignored when
+    /// something newer is there. True when it was written.
+    pub fn record_silence(
+        &mut self,
+        source: EndpointIndex,
+        target: EndpointIndex,
+        at: Wall,
+        figures: PackedPings,
+        batch: u32,
+    ) -> bool {
+        let row = ping::pack_silence(at, figures, batch);
+        let written = write(self.ping.slot(source, target), row, &mut self.texts);
+        self.revision += u64::from(written);
+        written
+    }
+
+    /// Completes the last batch, if it is this one and nobody has told yet in which direction it was lost, by what its responder heard:
+    /// so many small and large pings. True when it was.
+    pub fn explain_silence(
+        &mut self,
+        source: EndpointIndex,
+        target: EndpointIndex,
+        batch: u32,
+        (small, large): (u32, u32),
+    ) -> bool {
+        let Some(row) = self.ping.row(source, target) else { return false };
+        let figures = ping::unpack(row);
+        if ping::silent_batch(row) != Some(batch) || !figures.directions_unknown() {
+            return false;
         }
-        self.exceptions.remove(&(metric, source, target));
+        let figures = PackedPings::pack(&figures.with_heard(small, large));
+        let explained = ping::pack_silence(row::at(row), figures, batch);
+        *self.ping.slot(source, target) = explained;
         self.revision += 1;
         true
     }
@@ -176,29 +266,16 @@ impl Matrix {
         source: EndpointIndex,
         target: EndpointIndex,
         at: Wall,
-        failure: Failure,
+        failure: &Failure,
     ) -> bool {
-        self.except(metric, source, target, at, Exception::Failed(at, failure))
-    }
-
-    /// Replaces why a probe failed by what is known of the same probe since; ignored when the cell has gone on. True when it was
-    /// written.
-    pub fn explain(
-        &mut self,
-        metric: Metric,
-        source: EndpointIndex,
-        target: EndpointIndex,
-        at: Wall,
-        failure: Failure,
-    ) -> bool {
-        match self.exceptions.get_mut(&(metric, source, target)) {
-            Some(Exception::Failed(failed_at, known)) if *failed_at == at => {
-                *known = failure;
-                self.revision += 1;
-                true
-            }
-            _ => false,
-        }
+        let texts = &mut self.texts;
+        let written = match metric {
+            Metric::Latency => fail(self.latency.slot(source, target), at, failure, texts),
+            Metric::Bandwidth => fail(self.bandwidth.slot(source, target), at, failure, texts),
+            Metric::Ping => fail(self.ping.slot(source, target), at, failure, texts),
+        };
+        self.revision += u64::from(written);
+        written
     }
 
     /// Writes that the last probe was not run; ignored when something newer is there. True when it was written.
@@ -210,124 +287,86 @@ impl Matrix {
         at: Wall,
         why: Exclusion,
     ) -> bool {
-        self.except(metric, source, target, at, Exception::Excluded(at, why))
-    }
-
-    fn except(
-        &mut self,
-        metric: Metric,
-        source: EndpointIndex,
-        target: EndpointIndex,
-        at: Wall,
-        exception: Exception,
-    ) -> bool {
-        let news = self.is_news(metric, source, target, at);
-        if news {
-            self.exceptions.insert((metric, source, target), exception);
-            self.revision += 1;
-        }
-        news
-    }
-
-    fn is_news(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex, at: Wall) -> bool {
-        self.cell(metric, source, target).at().is_none_or(|known| known < at)
-    }
-
-    fn measured(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Cell {
-        let (row, column) = (source.0 as usize, target.0 as usize);
-        let known = match metric {
-            Metric::Latency => self.latency[row].get(column).and_then(unpack_latency),
-            Metric::Bandwidth => self.bandwidth[row].get(column).and_then(unpack_bandwidth),
-            Metric::Ping => {
-                let known = self.ping[row].get(column).and_then(PingRow::unpack);
-                known.map(|(at, figures)| (at, Measured::Ping(figures)))
-            }
+        let texts = &mut self.texts;
+        let written = match metric {
+            Metric::Latency => write(self.latency.slot(source, target), row::excluded(at, why), texts),
+            Metric::Bandwidth => write(self.bandwidth.slot(source, target), row::excluded(at, why), texts),
+            Metric::Ping => write(self.ping.slot(source, target), row::excluded(at, why), texts),
         };
-        known.map_or(Cell::Never, |(at, measured)| Cell::Known { at, measured })
+        self.revision += u64::from(written);
+        written
     }
 }
 
-fn slot<T: Copy + Default>(row: &mut Vec<T>, target: EndpointIndex) -> &mut T {
-    let column = target.0 as usize;
-    if row.len() <= column {
-        row.resize(column + 1, T::default());
+/// Replaces a row by a newer one.
+pub(crate) fn write<const WORDS: usize>(
+    slot: &mut [u32; WORDS],
+    row: [u32; WORDS],
+    texts: &mut Texts,
+) -> bool {
+    let news = row::is_older(slot, row::at(&row));
+    if news {
+        texts.release(row::text_of(slot));
+        *slot = row;
+    } else {
+        texts.release(row::text_of(&row));
     }
-    &mut row[column]
+    news
 }
 
-fn narrow(value: u64) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
+fn fail<const WORDS: usize>(slot: &mut [u32; WORDS], at: Wall, failure: &Failure, texts: &mut Texts) -> bool {
+    let row = row::failed(at, failure, texts);
+    write(slot, row, texts)
 }
 
-fn pack_retransmits(delta: CounterDelta) -> u32 {
-    delta.retransmits.map_or(u32::MAX, |count| narrow(count).min(u32::MAX - 1))
+/// What a failed row says; nothing but the state is left of one that no version has written.
+fn reason<const WORDS: usize>(row: &[u32; WORDS]) -> (Cause, Step, Side) {
+    row::unpack_reason(row[REASON]).unwrap_or((Cause::Internal, Step::Measure, Side::Coordinator))
 }
 
-fn unpack_retransmits(packed: u32) -> CounterDelta {
-    CounterDelta { retransmits: (packed != u32::MAX).then_some(packed.into()) }
-}
-
-fn pack_latency(at: Wall, stats: &LatencyStats, delta: CounterDelta) -> LatencyRow {
-    LatencyRow {
-        at_ms: at.0,
-        min: narrow(stats.min_ns),
-        p50: narrow(stats.p50_ns),
-        p90: narrow(stats.p90_ns),
-        p99: stats.p99_ns.map_or(0, narrow),
-        p999: stats.p999_ns.map_or(0, narrow),
-        max: narrow(stats.max_ns),
-        count: stats.count,
-        host_delayed: stats.host_delayed,
-        retransmits: pack_retransmits(delta),
-    }
-}
-
-fn unpack_latency(row: &LatencyRow) -> Option<(Wall, Measured)> {
-    let stats = LatencyStats {
-        count: row.count,
-        min_ns: row.min.into(),
-        p50_ns: row.p50.into(),
-        p90_ns: row.p90.into(),
-        p99_ns: (row.p99 != 0).then_some(row.p99.into()),
-        p999_ns: (row.p999 != 0).then_some(row.p999.into()),
-        max_ns: row.max.into(),
-        host_delayed: row.host_delayed,
-    };
-    let measured = Measured::Latency(stats, unpack_retransmits(row.retransmits));
-    (row.count != 0).then_some((Wall(row.at_ms), measured))
-}
-
-fn pack_bandwidth(at: Wall, stats: &BandwidthStats, delta: CounterDelta) -> BandwidthRow {
-    BandwidthRow {
-        at_ms: at.0,
-        bytes: stats.bytes,
-        duration_ns: stats.duration_ns,
-        average_bps: stats.average_bps,
-        worst_bps: stats.worst_window_bps.unwrap_or(u64::MAX),
-        completions: stats.completions,
-        retransmits: pack_retransmits(delta),
+fn brief<const WORDS: usize>(
+    row: Option<&[u32; WORDS]>,
+    known: impl Fn(Wall, &[u32; WORDS]) -> Brief,
+) -> Brief {
+    let Some(row) = row else { return Brief::Never };
+    let at = row::at(row);
+    match row::kind(row) {
+        Kind::Never => Brief::Never,
+        Kind::Known => known(at, row),
+        Kind::Failed => {
+            let (cause, step, side) = reason(row);
+            Brief::Failed { at, cause, step, side }
+        }
+        Kind::Excluded => Brief::Excluded { at, why: row::unpack_exclusion(row) },
     }
 }
 
-fn unpack_bandwidth(row: &BandwidthRow) -> Option<(Wall, Measured)> {
-    let stats = BandwidthStats {
-        bytes: row.bytes,
-        duration_ns: row.duration_ns,
-        average_bps: row.average_bps,
-        worst_window_bps: (row.worst_bps != u64::MAX).then_some(row.worst_bps),
-        // Not kept: a cell has room for what is compared over days.
-        variation_permille: None,
-        completions: row.completions,
-    };
-    let measured = Measured::Bandwidth(stats, unpack_retransmits(row.retransmits));
-    (row.completions != 0).then_some((Wall(row.at_ms), measured))
+fn latency_brief(at: Wall, row: &LatencyRow) -> Brief {
+    let (p50_ns, p99_ns) = row::latency_figures(row);
+    Brief::Known { at, headline: Some(p50_ns), p99_ns, lost: None }
+}
+
+fn bandwidth_brief(at: Wall, row: &BandwidthRow) -> Brief {
+    Brief::Known { at, headline: Some(row::bandwidth_figure(row)), p99_ns: None, lost: None }
+}
+
+fn ping_brief(row: &ping::PingRow) -> Brief {
+    if ping::silent_batch(row).is_some() {
+        let (cause, step, side) = silence(&ping::unpack(row));
+        return Brief::Failed { at: row::at(row), cause, step, side };
+    }
+    brief(Some(row), |at, row| {
+        let short = ping::figures_of(row).in_short();
+        let lost = Some([short.lost, short.answered + short.lost]);
+        Brief::Known { at, headline: short.network_p50_ns, p99_ns: None, lost }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::CellState;
-    use rdmascope_model::{Cause, Side, Step};
+    use rdmascope_model::{BandwidthStats, CounterDelta, LatencyStats, PingCounts, PingFigures};
     use std::time::Duration;
 
     fn latency(p50_ns: u64) -> Measured {
@@ -373,7 +412,7 @@ mod tests {
         assert!(m.record(a, b, Wall(11), &bandwidth));
         assert_eq!(m.cell(Metric::Latency, a, b), Cell::Known { at: Wall(10), measured: latency(21_000) });
         assert_eq!(m.cell(Metric::Bandwidth, a, b), Cell::Known { at: Wall(11), measured: bandwidth });
-        let pings = Measured::Ping(crate::ping::tests::figures());
+        let pings = Measured::Ping(ping::tests::figures());
         assert!(m.record(a, b, Wall(12), &pings));
         assert_eq!(m.cell(Metric::Ping, a, b), Cell::Known { at: Wall(12), measured: pings });
         assert_eq!(m.cell(Metric::Latency, b, a), Cell::Never);
@@ -385,24 +424,97 @@ mod tests {
         let (mut m, a, b) = two();
         assert!(m.record(a, b, Wall(10), &latency(1)));
         assert!(!m.record(a, b, Wall(9), &latency(2)));
-        assert!(!m.fail(Metric::Latency, a, b, Wall(10), failure()));
-        assert!(m.fail(Metric::Latency, a, b, Wall(12), failure()));
+        assert!(!m.fail(Metric::Latency, a, b, Wall(10), &failure()));
+        assert!(m.fail(Metric::Latency, a, b, Wall(12), &failure()));
         assert!(!m.record(a, b, Wall(11), &latency(3)), "a failure is as good as a figure");
         assert!(m.record(a, b, Wall(13), &latency(4)));
         assert_eq!(m.cell(Metric::Latency, a, b), Cell::Known { at: Wall(13), measured: latency(4) });
     }
 
+    /// 40 small pings without an answer.
+    fn silent() -> PingFigures {
+        let counts = PingCounts { payload_bytes: 64, sent: 40, ..PingCounts::default() };
+        PingFigures {
+            small: counts,
+            large: PingCounts::default(),
+            network: None,
+            large_p50_ns: None,
+            responder: None,
+            prober: None,
+            worst_label: None,
+            stale: 0,
+            ..ping::tests::figures()
+        }
+    }
+
     #[test]
-    fn a_failure_is_explained_later_and_only_while_it_is_the_last_word() {
+    fn silence_is_explained_later_and_only_while_it_is_the_last_word() {
         let (mut m, a, b) = two();
-        let explained = Failure { evidence: "heard none".to_owned(), ..failure() };
-        assert!(!m.explain(Metric::Ping, a, b, Wall(10), explained.clone()), "it has not failed");
-        m.fail(Metric::Ping, a, b, Wall(10), failure());
-        assert!(m.explain(Metric::Ping, a, b, Wall(10), explained.clone()));
-        assert_eq!(m.cell(Metric::Ping, a, b), Cell::Failed { at: Wall(10), failure: explained.clone() });
-        m.fail(Metric::Ping, a, b, Wall(12), failure());
-        assert!(!m.explain(Metric::Ping, a, b, Wall(10), explained), "that was another batch");
-        assert_eq!(m.failure(Metric::Ping, a, b), Some(&failure()));
+        let evidence = |m: &Matrix| m.failure(Metric::Ping, a, b).unwrap().evidence;
+        assert!(!m.explain_silence(a, b, 7, (0, 0)), "it has not failed");
+        assert!(m.record_silence(a, b, Wall(10), PackedPings::pack(&silent()), 7));
+        assert_eq!(
+            m.failure(Metric::Ping, a, b).map(|f| (f.cause, f.step)),
+            Some((Cause::NoFirstByte, Step::FirstByte))
+        );
+        assert!(evidence(&m).contains("not known"), "{}", evidence(&m));
+        assert!(!m.explain_silence(a, b, 6, (0, 0)), "that was another batch");
+        assert!(m.explain_silence(a, b, 7, (0, 0)));
+        assert!(evidence(&m).contains("the peer heard none"), "{}", evidence(&m));
+        assert!(!m.explain_silence(a, b, 7, (40, 0)), "told once");
+        let Cell::Failed { at, .. } = m.cell(Metric::Ping, a, b) else { panic!("it has failed still") };
+        assert_eq!(at, Wall(10));
+        m.record(a, b, Wall(12), &Measured::Ping(ping::tests::figures()));
+        assert!(!m.explain_silence(a, b, 7, (0, 0)), "the pair has gone on");
+    }
+
+    #[test]
+    fn in_short_a_cell_says_the_same() {
+        let (mut m, a, b) = two();
+        let short = |m: &Matrix| Metric::ALL.map(|metric| m.brief(metric, a, b));
+        assert_eq!(short(&m), [Brief::Never; 3]);
+        let pings = ping::tests::figures();
+        m.record(a, b, Wall(1), &latency(21_000));
+        m.record(a, b, Wall(1), &Measured::Ping(pings));
+        m.exclude(Metric::Bandwidth, a, b, Wall(1), Exclusion::Maintenance);
+        let known =
+            |headline, p99_ns, lost| Brief::Known { at: Wall(1), headline: Some(headline), p99_ns, lost };
+        for (metric, brief) in [
+            (Metric::Latency, known(21_000, Some(21_000), None)),
+            (Metric::Ping, known(pings.network.unwrap().p50_ns, None, Some([2, 59]))),
+            (Metric::Bandwidth, Brief::Excluded { at: Wall(1), why: Exclusion::Maintenance }),
+        ] {
+            assert_eq!(m.brief(metric, a, b), brief);
+        }
+        for metric in Metric::ALL {
+            m.fail(metric, a, b, Wall(2), &failure());
+            let Failure { cause, step, side, .. } = failure();
+            assert_eq!(m.brief(metric, a, b), Brief::Failed { at: Wall(2), cause, step, side });
+        }
+        m.record_silence(a, b, Wall(3), PackedPings::pack(&silent()), 7);
+        let (cause, step, side) = (Cause::NoFirstByte, Step::FirstByte, Side::Source);
+        assert_eq!(m.brief(Metric::Ping, a, b), Brief::Failed { at: Wall(3), cause, step, side });
+    }
+
+    #[test]
+    fn a_dead_cluster_takes_no_more_memory_than_a_live_one() {
+        let mut m = Matrix::default();
+        let all: Vec<_> = (0..128).map(|i| m.intern(&format!("n{i}/d/1").parse().unwrap())).collect();
+        let pairs = || all.iter().flat_map(|&a| all.iter().map(move |&b| (a, b)));
+        for (a, b) in pairs() {
+            m.record(a, b, Wall(1), &Measured::Ping(ping::tests::figures()));
+        }
+        let live = m.bytes();
+        for (a, b) in pairs() {
+            let evidence = format!("the agent of n{} is not connected", b.0);
+            m.fail(Metric::Ping, a, b, Wall(2), &Failure { evidence, ..failure() });
+        }
+        let texts = 128 * "the agent of n100 is not connected".len();
+        assert!(m.bytes() <= live + texts, "{} instead of {live}", m.bytes());
+        for (a, b) in pairs() {
+            m.record(a, b, Wall(3), &Measured::Ping(ping::tests::figures()));
+        }
+        assert_eq!(m.bytes(), live, "nothing of it is left");
     }
 
     #[test]
@@ -412,7 +524,7 @@ mod tests {
         let state = |m: &Matrix, now| m.cell(Metric::Latency, a, b).state(Wall(now), Duration::from_secs(1));
         assert_eq!(state(&m, 2_000), CellState::Fresh);
         assert_eq!(state(&m, 2_001), CellState::Stale);
-        m.fail(Metric::Latency, a, b, Wall(3_000), failure());
+        m.fail(Metric::Latency, a, b, Wall(3_000), &failure());
         assert_eq!(state(&m, 900_000), CellState::Failed);
         m.exclude(Metric::Latency, a, b, Wall(4_000), Exclusion::Busy);
         assert_eq!(state(&m, 900_000), CellState::Excluded);

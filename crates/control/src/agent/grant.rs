@@ -16,6 +16,8 @@ const SECOND: u64 = 1_000_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Mesh {
     book: Book,
+    /// The coordinator's numbers for who is in the book, or was since this connection began.
+    numbers: BTreeMap<EndpointName, u32>,
     permission: Option<Permission>,
     /// When each endpoint's allowance was last worked out, and what it was, in pings times [`SECOND`].
     allowance: BTreeMap<EndpointName, (Mono, u64)>,
@@ -75,9 +77,25 @@ impl Mesh {
         book.is_complete().then(|| book.peers.iter().map(peer).collect())
     }
 
-    /// Another connection begins: its first book is a whole one.
+    /// Takes the numbers of these peers; a coordinator that gives none knows no pings by numbers.
+    pub(super) fn number(&mut self, peers: &[Peer], numbers: &[u32]) {
+        self.numbers.extend(peers.iter().map(|peer| peer.name.clone()).zip(numbers.iter().copied()));
+    }
+
+    /// The coordinator gives numbers.
+    pub(super) fn has_numbers(&self) -> bool {
+        !self.numbers.is_empty()
+    }
+
+    /// The coordinator's number of an endpoint.
+    pub(super) fn number_of(&self, name: &EndpointName) -> Option<u32> {
+        self.numbers.get(name).copied()
+    }
+
+    /// Another connection begins: its first book is a whole one, with numbers of its own.
     pub(super) fn connected(&mut self) {
         self.book.generation = 0;
+        self.numbers.clear();
     }
 
     /// Takes a grant; a rate above the built-in limit is obeyed at the limit.

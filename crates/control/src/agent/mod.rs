@@ -277,8 +277,9 @@ impl Agent {
                     *unanswered = 0;
                 }
             }
-            ToAgent::Book { generation, base, total, peers, removed } => {
-                let whole = self.mesh.book(generation, base, total, peers, &removed);
+            ToAgent::Book { generation, base, total, peers, numbers, removed } => {
+                self.mesh.number(&peers, &numbers);
+                let whole = self.mesh.book(generation, base, total, peers.to_vec(), &removed);
                 whole.into_iter().for_each(|book| self.tell_mesh(MeshCommand::Book(book)));
             }
             ToAgent::Grant { .. } => self.mesh_grant(&frame, now),

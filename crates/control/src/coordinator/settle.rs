@@ -62,7 +62,7 @@ impl Coordinator {
         let (ending, probed) = match news {
             CellNews::Measured(result) if let Some(failure) = silence(result) => {
                 let cause = failure.cause;
-                self.matrix.fail(metric, source, target, result.measured_at, failure);
+                self.matrix.fail(metric, source, target, result.measured_at, &failure);
                 (Ending::Failed, Some(Probed::Failed(metric, cause)))
             }
             CellNews::Measured(result) => {
@@ -71,7 +71,7 @@ impl Coordinator {
                 (Ending::of(news), self.probed(source, target, result))
             }
             CellNews::Failed(failure) => {
-                self.matrix.fail(metric, source, target, now.wall, failure.clone());
+                self.matrix.fail(metric, source, target, now.wall, failure);
                 (Ending::Failed, Some(Probed::Failed(metric, failure.cause)))
             }
             CellNews::Excluded(why) => {

@@ -30,12 +30,16 @@ pub(super) fn book(book: wire::Book) -> Result<ToAgent, FrameError> {
     if !addresses.is_empty() && addresses.len() != named.len() {
         return Err(bad("addresses", "not one for each peer"));
     }
+    if !book.numbers.is_empty() && book.numbers.len() != named.len() {
+        return Err(bad("numbers", "not one for each peer"));
+    }
     let addresses = addresses.into_iter().chain(std::iter::repeat(None));
     Ok(ToAgent::Book {
         generation: book.generation,
         base: book.base,
         total: book.total,
         peers: named.into_iter().zip(addresses).map(|(name, address)| Peer { name, address }).collect(),
+        numbers: book.numbers.into(),
         removed: list("removed peers", book.removed, PEERS_PER_FRAME_MAX, |n| name("peer", Some(n)))?,
     })
 }
