@@ -2,6 +2,7 @@
 //! depth.
 
 mod cell;
+mod columns;
 mod incident;
 mod keep;
 mod matrix;
@@ -18,6 +19,7 @@ mod tiles;
 mod verdict;
 
 pub use cell::{Cell, CellState, Measured};
+pub use columns::{Columns, NOTHING};
 pub use incident::{Incident, IncidentState};
 pub use keep::KeptError;
 pub use matrix::{Brief, EndpointIndex, Matrix};

@@ -25,8 +25,8 @@ pub use health::{
     MaintenanceList, MaintenanceRequest, MaintenanceView, NodeDetail, NodeFinding, RemoveRequest,
 };
 pub use matrix::{
-    DecodeError, DecodedMatrix, Matrix, MatrixCause, MatrixCell, MatrixHead, MatrixView, STATE_SELF,
-    decode_bin,
+    CellReason, DecodeError, DecodedMatrix, MATRIX_BIN, MatrixCause, MatrixCells, MatrixForm, MatrixHead,
+    MatrixRow, MatrixView, MatrixWriter, STATE_SELF, decode_bin,
 };
 pub use openapi::openapi;
 pub use pair::{BandwidthFigures, CellState, CellView, FailureView, LatencyFigures, PairView};
