@@ -12,7 +12,7 @@ use rdmascope_link::ToCoordinator;
 use rdmascope_model::Now;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 use tracing::{debug, info, warn};
 
@@ -153,6 +153,23 @@ impl Hub {
                 () = tokio::time::sleep(wait) => self.write(|state, now| state.handle(Event::Tick, now)),
                 () = self.changed.notified() => {}
             }
+        }
+    }
+
+    /// Counts a large matrix all the time, in portions, so that who asks for numbers need not wait for them.
+    pub(crate) async fn count_forever(self: Arc<Self>) {
+        /// A small matrix is counted when somebody asks; it may grow.
+        const SMALL: Duration = Duration::from_secs(1);
+        /// Of the time that counting takes: it is to take a fiftieth of a processor.
+        const RESTS: u32 = 49;
+        loop {
+            let began = Instant::now();
+            let large = {
+                let mut inner = self.lock();
+                let now = self.clock.now();
+                inner.state.count_on(now)
+            };
+            tokio::time::sleep(if large { began.elapsed() * RESTS } else { SMALL }).await;
         }
     }
 

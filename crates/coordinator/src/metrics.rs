@@ -6,14 +6,15 @@ use crate::views::{self, CLOCK, VERSION};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use rdmascope_control::coordinator::{Coordinator, Sweep};
+use rdmascope_control::coordinator::{Coordinator, Counted, Sweep};
 use rdmascope_expose::api::{CellState as Shown, PauseLevel, Problem};
 use rdmascope_expose::metrics::{
     self, CONTENT_TYPE, CoordinatorInput, MetricInput, PairBandwidth, PairLatency, PairPing, PairRow,
-    QueueInput, SweepInput,
+    QueueInput, SweepInput, WorstOf, WorstRow,
 };
-use rdmascope_localise::{Cell, EndpointIndex, Measured};
-use rdmascope_model::{EndpointName, Metric, Now};
+use rdmascope_localise::{Brief, CellState, EndpointIndex, Worst};
+use rdmascope_model::{Metric, Now};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 fn text(body: String) -> Response {
@@ -69,30 +70,21 @@ fn families(state: &Coordinator, now: Now, insecure: bool, queue: QueueInput<'_>
 }
 
 fn summary(state: &Coordinator, metric: Metric, now: Now) -> MetricInput {
-    let mut pairs = [0; Shown::ALL.len()];
-    let mut oldest = None;
-    let fresh_for = state.fresh_for();
-    for ((_, source), (_, target), cell) in cells(state, metric) {
-        if cell == Cell::Never && !is_for(state, metric, source, target) {
-            continue;
-        }
-        let shown = views::shown(cell.state(now.wall, fresh_for));
-        Shown::ALL.iter().zip(&mut pairs).filter(|(s, _)| **s == shown).for_each(|(_, count)| *count += 1);
-        if let Cell::Known { at, .. } = cell {
-            let age = now.wall.since(at).as_secs_f64();
-            oldest = Some(oldest.map_or(age, |known: f64| known.max(age)));
-        }
-    }
+    let counted = state.counted(metric, now);
+    let count = |shown: Shown| {
+        let state = CellState::ALL.into_iter().find(|state| views::shown(*state) == shown);
+        state.map_or(0, |state| counted.tally.count(state))
+    };
     let of_metric = |sweep: &&Sweep| sweep.metrics.contains(&metric);
     let requested = state.sweep().filter(of_metric);
     let running = requested.filter(|s| s.finished_at.is_none());
     let sweep = running.or_else(|| state.background_sweep().filter(of_metric)).or(requested);
     MetricInput {
         metric,
-        pairs,
-        age_seconds: oldest,
+        pairs: Shown::ALL.map(count),
+        age_seconds: counted.tally.oldest.map(|at| now.wall.since(at).as_secs_f64()),
         stale_after_seconds: state.fresh_for().as_secs_f64(),
-        median: views::Fresh::of(state, metric, now).median,
+        median: counted.tally.median(),
         sweep: sweep.map(|s| SweepInput {
             running: s.finished_at.is_none(),
             total: s.total as u64,
@@ -103,90 +95,90 @@ fn summary(state: &Coordinator, metric: Metric, now: Now) -> MetricInput {
     }
 }
 
-/// Pings are for the pairs that they cover, and for these nobody probes latency by itself: a pair that is never measured in one way
-/// because the other has it is no gap. Nor is a pair within a node, or between different fabrics.
-fn is_for(state: &Coordinator, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> bool {
-    let members = state.members();
-    let ends = members.endpoint(source).zip(members.endpoint(target));
-    let paired =
-        ends.is_none_or(|(a, b)| a.info.fabric == b.info.fabric && a.info.name.node != b.info.name.node);
-    match metric {
-        Metric::Latency => paired && !members.pings_cover(source, target),
-        Metric::Bandwidth => true,
-        Metric::Ping => paired && members.pings_cover(source, target),
-    }
+/// `GET /metrics/pairs`: a series for each pair while there are few.
+pub(crate) async fn pairs(State(hub): State<Arc<Hub>>) -> Response {
+    text(hub.read(|state, now| pairs_text(state, now, hub.pairs_max.into())))
 }
 
-/// Every ordered pair's cell of a metric, in the order of names.
-fn cells(
+fn pairs_text(state: &Coordinator, now: Now, pairs_max: u64) -> String {
+    let matrix = state.matrix();
+    let endpoints = matrix.len() as u64;
+    let total = endpoints * endpoints.saturating_sub(1);
+    if total <= pairs_max {
+        let all = matrix.endpoints().flat_map(|(_, source)| {
+            let others = matrix.endpoints().map(|(_, target)| target);
+            others.filter(move |target| *target != source).map(move |target| (source, target))
+        });
+        let rows: Vec<_> = all.map(|(source, target)| row(state, source, target, now)).collect();
+        return metrics::pairs(total, pairs_max, rows.iter().copied()).collect();
+    }
+    let counted = Metric::ALL.map(|metric| (metric, state.counted(metric, now)));
+    // Once each, in the order of their numbers.
+    let not_ok: BTreeSet<_> = counted
+        .iter()
+        .flat_map(|(_, counted)| counted.tally.failed.iter().chain(&counted.tally.stale))
+        .collect();
+    let rows: Vec<_> = not_ok.into_iter().map(|&(source, target)| row(state, source, target, now)).collect();
+    let mut out: String = metrics::pairs(total, pairs_max, rows.iter().copied()).collect();
+    for (place, of) in [WorstOf::Nodes, WorstOf::Leaves].into_iter().enumerate() {
+        let worst: Vec<_> =
+            counted.iter().flat_map(|(metric, counted)| worst(state, *metric, counted, place)).collect();
+        if worst.len() as u64 <= pairs_max * Metric::ALL.len() as u64 {
+            out += &metrics::worst_pairs(of, &worst);
+        }
+    }
+    out
+}
+
+/// The worst figures between nodes (0) or leaves (1).
+fn worst<'a>(
     state: &Coordinator,
     metric: Metric,
-) -> impl Iterator<Item = ((&EndpointName, EndpointIndex), (&EndpointName, EndpointIndex), Cell)> {
-    let matrix = state.matrix();
-    matrix.endpoints().flat_map(move |source| {
-        let targets = matrix.endpoints().filter(move |target| target.1 != source.1);
-        targets.map(move |target| (source, target, matrix.cell(metric, source.1, target.1)))
+    counted: &'a Counted,
+    place: usize,
+) -> impl Iterator<Item = WorstRow<'a>> {
+    let names = if place == 0 { &counted.nodes } else { &counted.leaves };
+    let method = views::method_of_all(state, metric);
+    let figures = counted.tally.worst.get(place).into_iter().flat_map(Worst::figures);
+    figures.filter_map(move |(source, target, figure)| {
+        Some(WorstRow { source: names.get(source)?, target: names.get(target)?, metric, method, figure })
     })
 }
 
-/// `GET /metrics/pairs`: a series for each pair while there are few.
-pub(crate) async fn pairs(State(hub): State<Arc<Hub>>) -> Response {
-    let body = hub.read(|state, now| {
-        let endpoints = state.matrix().len() as u64;
-        let total = endpoints * endpoints.saturating_sub(1);
-        let rows = cells(state, Metric::Latency)
-            .map(|(source, target, latency)| row(state, source, target, &latency, now));
-        let rows: Vec<_> = rows.collect();
-        metrics::pairs(total, hub.pairs_max.into(), rows.iter().cloned()).collect::<String>()
-    });
-    text(body)
-}
-
-fn row<'a>(
-    state: &'a Coordinator,
-    source: (&'a EndpointName, EndpointIndex),
-    target: (&'a EndpointName, EndpointIndex),
-    latency: &Cell,
-    now: Now,
-) -> PairRow<'a> {
-    let bandwidth = state.matrix().cell(Metric::Bandwidth, source.1, target.1);
-    let state_of = |cell: &Cell| views::shown(cell.state(now.wall, state.fresh_for()));
-    let (p50_ns, p99_ns) = match latency {
-        Cell::Known { measured: Measured::Latency(stats, _), .. } => (Some(stats.p50_ns), stats.p99_ns),
+fn row(state: &Coordinator, source: EndpointIndex, target: EndpointIndex, now: Now) -> PairRow<'_> {
+    let matrix = state.matrix();
+    let cell = |metric| matrix.brief(metric, source, target);
+    let [latency, bandwidth, ping] = [Metric::Latency, Metric::Bandwidth, Metric::Ping].map(cell);
+    let state_of = |cell: Brief| views::shown(cell.state(now.wall, state.fresh_for()));
+    let figures = |cell: Brief| match cell {
+        Brief::Known { headline, p99_ns, .. } => (headline, p99_ns),
         _ => (None, None),
     };
-    let average_bps = match &bandwidth {
-        Cell::Known { measured: Measured::Bandwidth(stats, _), .. } => Some(stats.average_bps),
-        _ => None,
-    };
-    let ping = state.matrix().cell(Metric::Ping, source.1, target.1);
-    let pinged = ping != Cell::Never || is_for(state, Metric::Ping, source.1, target.1);
-    let pings = match &ping {
-        Cell::Known { measured: Measured::Ping(figures), .. } => Some(figures),
-        _ => None,
-    };
+    let is_for = |metric, cell| cell != Brief::Never || state.is_expected(metric, source, target);
+    let places = state.places();
+    let rail = |index| places.place(index)?.rail;
+    let rail = rail(source).filter(|of| rail(target) == Some(*of));
     PairRow {
-        source: source.0,
-        target: target.0,
-        // Rails come from configuration or topology, which later versions read.
-        rail: "",
-        latency: PairLatency {
+        source: matrix.name(source),
+        target: matrix.name(target),
+        rail: rail.and_then(|rail| places.rails.get(rail.0 as usize)).map_or("", String::as_str),
+        latency: is_for(Metric::Latency, latency).then(|| PairLatency {
             state: state_of(latency),
-            p50_ns,
-            p99_ns,
-            method: views::method(state, Metric::Latency, source.1),
+            p50_ns: figures(latency).0,
+            p99_ns: figures(latency).1,
+            method: views::method(state, Metric::Latency, source),
             clock: CLOCK,
-        },
+        }),
         bandwidth: PairBandwidth {
-            state: state_of(&bandwidth),
-            average_bps,
-            method: views::method(state, Metric::Bandwidth, source.1),
+            state: state_of(bandwidth),
+            average_bps: figures(bandwidth).0,
+            method: views::method(state, Metric::Bandwidth, source),
             clock: CLOCK,
         },
-        ping: pinged.then(|| PairPing {
-            state: state_of(&ping),
-            p50_ns: pings.and_then(|figures| figures.network).map(|network| network.p50_ns),
-            clock: pings.map_or(CLOCK, |figures| figures.clock.as_str()),
+        ping: is_for(Metric::Ping, ping).then(|| PairPing {
+            state: state_of(ping),
+            p50_ns: figures(ping).0,
+            clock: matrix.ping_clock(source, target).as_str(),
         }),
     }
 }

@@ -11,9 +11,12 @@ use crate::row::{self, BandwidthRow, Kind, LatencyRow, REASON, TEXT};
 use crate::texts::Texts;
 use crate::tiles::{Sparse, Tiles};
 use crate::verdict::silence;
-use crate::{Cell, Measured, ping, ping_failure};
-use rdmascope_model::{Cause, EndpointName, Exclusion, Failure, Metric, PackedPings, Side, Step, Wall};
+use crate::{Cell, CellState, Measured, ping, ping_failure};
+use rdmascope_model::{
+    Cause, EndpointName, Exclusion, Failure, Metric, PackedPings, Side, StampClock, Step, Wall,
+};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The number of an endpoint in one coordinator's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +56,20 @@ pub enum Brief {
         /// Why.
         why: Exclusion,
     },
+}
+
+impl Brief {
+    /// Its state at `now`, when figures older than `fresh_for` are stale.
+    #[must_use]
+    pub fn state(self, now: Wall, fresh_for: Duration) -> CellState {
+        match self {
+            Self::Never => CellState::Never,
+            Self::Known { at, .. } if now.since(at) <= fresh_for => CellState::Fresh,
+            Self::Known { .. } => CellState::Stale,
+            Self::Failed { .. } => CellState::Failed,
+            Self::Excluded { .. } => CellState::Excluded,
+        }
+    }
 }
 
 /// The cells of all ordered pairs.
@@ -170,6 +187,16 @@ impl Matrix {
             Metric::Latency => brief(self.latency.row(source, target), latency_brief),
             Metric::Bandwidth => brief(self.bandwidth.row(source, target), bandwidth_brief),
             Metric::Ping => self.ping.row(source, target).map_or(Brief::Never, ping_brief),
+        }
+    }
+
+    /// Which clock stamped the last pings of a pair; the host's where there are none.
+    #[must_use]
+    pub fn ping_clock(&self, source: EndpointIndex, target: EndpointIndex) -> StampClock {
+        let row = self.ping.row(source, target).filter(|row| row::kind(row) == Kind::Known);
+        match row {
+            Some(row) if ping::figures_of(row).by_hardware() => StampClock::Hardware,
+            _ => StampClock::Software,
         }
     }
 
@@ -365,9 +392,7 @@ fn ping_brief(row: &ping::PingRow) -> Brief {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CellState;
     use rdmascope_model::{BandwidthStats, CounterDelta, LatencyStats, PingCounts, PingFigures};
-    use std::time::Duration;
 
     fn latency(p50_ns: u64) -> Measured {
         let stats = LatencyStats {

@@ -21,6 +21,7 @@ mod rounds;
 mod runs;
 mod settings;
 mod settle;
+mod tallies;
 mod work;
 
 pub use ask::{IncastRequest, Measure, PairRequest};
@@ -31,6 +32,7 @@ pub use history::{as_finding, finding_key};
 pub use members::{Endpoint, Member, Members};
 pub use runs::{ProbeRun, ProbeStep, RunKind};
 pub use settings::{Service, Settings};
+pub use tallies::{COUNTED_AT_ONCE_MAX, Counted};
 pub use work::Sweep;
 
 use away::Away;
@@ -44,8 +46,10 @@ use pings::PingNews;
 use rdmascope_link::{PauseFlags, ToAgent, ToCoordinator};
 use rdmascope_localise::{Matrix, Places};
 use rdmascope_model::{Cause, LeaseId, Metric, Mono, Now};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
+use tallies::Tallies;
 use work::Work;
 
 /// One agent's connection.
@@ -119,6 +123,7 @@ pub struct Coordinator {
     forced: Forced,
     mesh: MeshGrants,
     ping_news: PingNews,
+    tallies: Tallies,
     away: Away,
     health: Health,
     /// Of this membership and so many endpoints.
@@ -150,6 +155,7 @@ impl Coordinator {
             forced: Forced::default(),
             mesh: MeshGrants::default(),
             ping_news: PingNews::default(),
+            tallies: Tallies::default(),
             away: Away::default(),
             health: Health::default(),
             places: ((0, 0), Places::default()),
@@ -258,9 +264,9 @@ impl Coordinator {
     }
 
     /// The settings that pings and continuous sweeps go by now.
-    fn pace(&self) -> Settings {
+    fn pace(&self) -> Cow<'_, Settings> {
         let both = self.members.pinged() >= 2 && self.members.needs_connections();
-        if both { self.settings.halved() } else { self.settings.clone() }
+        if both { Cow::Owned(self.settings.halved()) } else { Cow::Borrowed(&self.settings) }
     }
 
     /// Figures older than this are stale. Pings of a small cluster cover it sooner than they were asked to; an operator's sweep, which

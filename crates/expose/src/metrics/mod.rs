@@ -16,5 +16,5 @@ pub use coordinator::{
     CoordinatorInput, FindingCounts, FindingState, MetricInput, QueueInput, SweepInput, coordinator,
 };
 pub use own::{AgentOwn, CoordinatorOwn, ProbeOutcome, encode};
-pub use pairs::{PairBandwidth, PairLatency, PairPing, PairRow, pairs};
+pub use pairs::{PairBandwidth, PairLatency, PairPing, PairRow, WorstOf, WorstRow, pairs, worst_pairs};
 pub use text::CONTENT_TYPE;
