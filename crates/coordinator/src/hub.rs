@@ -1,6 +1,7 @@
 //! The one place that holds the coordinator's state and its connections.
 
 use crate::store::{self, Notes, Store};
+use axum::body::Bytes;
 use prometheus::Registry;
 use rdmascope_config::Token;
 use rdmascope_control::coordinator::{
@@ -8,9 +9,9 @@ use rdmascope_control::coordinator::{
 };
 use rdmascope_expose::metrics::CoordinatorOwn;
 use rdmascope_host::Clock;
-use rdmascope_link::ToCoordinator;
-use rdmascope_model::Now;
-use std::collections::BTreeMap;
+use rdmascope_link::{ToAgent, ToCoordinator};
+use rdmascope_model::{Now, Peer};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
@@ -23,8 +24,8 @@ pub(crate) const FRAMES_QUEUED_MAX: usize = 256;
 /// What a connection's task is told.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
-    /// One encoded frame.
-    Frame(Vec<u8>),
+    /// One encoded frame, which other connections may hold too.
+    Frame(Bytes),
     /// Send what is before it, then close.
     Close,
 }
@@ -48,7 +49,19 @@ struct Inner {
     state: Coordinator,
     connections: BTreeMap<ConnectionId, mpsc::Sender<Outgoing>>,
     connections_made: u64,
+    /// Parts of address books that were encoded last, oldest first: thousands of connections get the same.
+    books: VecDeque<EncodedBook>,
 }
+
+/// A part of an address book: its peers, generation and base, and the frame.
+struct EncodedBook {
+    peers: Arc<[Peer]>,
+    of: (u64, u64),
+    frame: Bytes,
+}
+
+/// A whole book of 4,096 endpoints has 21 parts.
+const BOOKS_ENCODED_MAX: usize = 32;
 
 impl Hub {
     pub(crate) fn new(
@@ -65,6 +78,7 @@ impl Hub {
             state: Coordinator::new(settings, epoch),
             connections: BTreeMap::new(),
             connections_made: 0,
+            books: VecDeque::new(),
         };
         let inner = Mutex::new(inner);
         Ok(Self {
@@ -181,7 +195,10 @@ impl Hub {
     fn act(&self, inner: &mut Inner) {
         while let Some(action) = inner.state.poll_action() {
             match action {
-                Action::Send(to, frame) => inner.send(to, Outgoing::Frame(frame.encode())),
+                Action::Send(to, frame) => {
+                    let frame = inner.encode(&frame);
+                    inner.send(to, Outgoing::Frame(frame));
+                }
                 Action::Close(connection, why) => {
                     info!(connection = connection.0, why, "connection is closed");
                     inner.send(connection, Outgoing::Close);
@@ -226,6 +243,22 @@ impl Hub {
 }
 
 impl Inner {
+    /// The bytes of a frame; a part of a book that many connections get is made once, and all of them hold the same.
+    fn encode(&mut self, frame: &ToAgent) -> Bytes {
+        let ToAgent::Book { generation, base, peers, .. } = frame else { return frame.encode().into() };
+        let of = (*generation, *base);
+        // Parts without peers are all the same one.
+        let known =
+            |book: &&EncodedBook| book.of == of && Arc::ptr_eq(&book.peers, peers) && !peers.is_empty();
+        if let Some(book) = self.books.iter().find(known) {
+            return book.frame.clone();
+        }
+        let frame = Bytes::from(frame.encode());
+        self.books.push_back(EncodedBook { peers: Arc::clone(peers), of, frame: frame.clone() });
+        self.books.drain(..self.books.len().saturating_sub(BOOKS_ENCODED_MAX));
+        frame
+    }
+
     fn send(&mut self, to: ConnectionId, outgoing: Outgoing) {
         let Some(sender) = self.connections.get(&to) else {
             debug!(connection = to.0, "nothing is sent on a connection that is gone");

@@ -33,6 +33,12 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Nothing counted yet; the worst figures between these groups are looked for.
+    #[must_use]
+    pub fn with_worst(worst: Vec<Worst>) -> Self {
+        Self { worst, ..Self::default() }
+    }
+
     /// Median of the fresh figures, the lower one of two; to 0.05 % where they are many and differ.
     #[must_use]
     pub fn median(&self) -> Option<u64> {

@@ -278,8 +278,7 @@ impl Agent {
                 }
             }
             ToAgent::Book { generation, base, total, peers, numbers, removed } => {
-                self.mesh.number(&peers, &numbers);
-                let whole = self.mesh.book(generation, base, total, peers.to_vec(), &removed);
+                let whole = self.mesh.book(generation, base, total, (&peers, &numbers), &removed);
                 whole.into_iter().for_each(|book| self.tell_mesh(MeshCommand::Book(book)));
             }
             ToAgent::Grant { .. } => self.mesh_grant(&frame, now),

@@ -146,9 +146,11 @@ impl Coordinator {
             let few = count * count <= WORST_MAX;
             if few { Worst::between(count, groups) } else { Worst::default() }
         });
-        let mut tally = Tally::default();
-        tally.worst = worst.to_vec();
-        Counted { tally, nodes: ends.nodes.clone(), leaves: self.places().leaves.clone() }
+        Counted {
+            tally: Tally::with_worst(worst.to_vec()),
+            nodes: ends.nodes.clone(),
+            leaves: self.places().leaves.clone(),
+        }
     }
 
     fn numbered_ends(&self) -> Ends {
