@@ -3,6 +3,7 @@
 use crate::check_arguments::{CaptureFlags, CheckFlags, ExplainFlags};
 use crate::cluster_arguments::{AckFlags, EventsFlags, FindingsFlags, MaintenanceFlags, NodesCommand};
 use crate::probe_arguments::ProbeFlags;
+use crate::simulate::SimulateFlags;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_config::HostPort;
 use rdmascope_expose::api::MetricChoice;
@@ -75,6 +76,7 @@ Examples:
     Events(EventsFlags),
     Ack(AckFlags),
     Maintenance(MaintenanceFlags),
+    Simulate(SimulateFlags),
     /// Forget or rename nodes
     #[command(subcommand)]
     Nodes(NodesCommand),

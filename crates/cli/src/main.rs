@@ -21,6 +21,7 @@ mod probe;
 mod probe_arguments;
 mod reasons;
 mod report;
+mod simulate;
 mod sweep;
 mod table;
 
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Matrix(flags) => matrix::run(flags),
         Command::Sweep(flags) => sweep::run(flags),
         Command::Probe(flags) => probe::run(flags),
+        Command::Simulate(flags) => simulate::run(flags),
         Command::Pause(flags) => pause::run(flags, true),
         Command::Resume(flags) => pause::run(flags, false),
         Command::Findings(flags) => cluster::findings(flags),
