@@ -44,11 +44,14 @@ pub struct NumberedHeard {
 pub(crate) fn encode_reports(reports: &[NumberedReport]) -> Vec<u8> {
     let mut out = Vec::with_capacity(reports.len() * REPORT_BYTES);
     for report in reports {
-        out.extend(report.local.to_le_bytes());
-        out.extend(report.peer.to_le_bytes());
-        out.extend(report.measured_at.0.to_le_bytes());
-        out.extend(report.batch.to_le_bytes());
-        report.figures.0.iter().for_each(|word| out.extend(word.to_le_bytes()));
+        let mut record = [0; REPORT_BYTES];
+        let at = report.measured_at.0;
+        let head = [report.local, report.peer, at as u32, (at >> 32) as u32, report.batch];
+        let words = head.iter().chain(&report.figures.0);
+        for (four, word) in record.as_chunks_mut().0.iter_mut().zip(words) {
+            *four = word.to_le_bytes();
+        }
+        out.extend_from_slice(&record);
     }
     out
 }
@@ -56,10 +59,12 @@ pub(crate) fn encode_reports(reports: &[NumberedReport]) -> Vec<u8> {
 pub(crate) fn encode_heard(heard: &[NumberedHeard]) -> Vec<u8> {
     let mut out = Vec::with_capacity(heard.len() * HEARD_BYTES);
     for heard in heard {
-        out.extend(heard.local.to_le_bytes());
-        out.extend(heard.peer.to_le_bytes());
-        out.extend(heard.batch.to_le_bytes());
-        out.extend([heard.small, heard.large, 0, 0]);
+        let mut record = [0; HEARD_BYTES];
+        record[..4].copy_from_slice(&heard.local.to_le_bytes());
+        record[4..8].copy_from_slice(&heard.peer.to_le_bytes());
+        record[8..12].copy_from_slice(&heard.batch.to_le_bytes());
+        (record[12], record[13]) = (heard.small, heard.large);
+        out.extend_from_slice(&record);
     }
     out
 }
@@ -81,22 +86,24 @@ fn records<'a, const BYTES: usize>(
 }
 
 pub(crate) fn decode_reports(bytes: &[u8], max: usize) -> Result<Vec<NumberedReport>, FrameError> {
-    let read = |record: &[u8; REPORT_BYTES]| {
+    let records = records::<REPORT_BYTES>("numbered pings", bytes, max)?;
+    let mut reports = Vec::with_capacity(records.len());
+    for record in records {
         let (words, _) = record.as_chunks();
         let word = |at: usize| u32::from_le_bytes(words[at]);
         let figures = PackedPings(std::array::from_fn(|at| word(5 + at)));
-        match figures.flaw() {
-            Some(what) => Err(bad("numbered pings", what)),
-            None => Ok(NumberedReport {
-                local: word(0),
-                peer: word(1),
-                measured_at: Wall(u64::from(word(2)) | u64::from(word(3)) << 32),
-                batch: word(4),
-                figures,
-            }),
+        if let Some(what) = figures.flaw() {
+            return Err(bad("numbered pings", what));
         }
-    };
-    records("numbered pings", bytes, max)?.iter().map(read).collect()
+        reports.push(NumberedReport {
+            local: word(0),
+            peer: word(1),
+            measured_at: Wall(u64::from(word(2)) | u64::from(word(3)) << 32),
+            batch: word(4),
+            figures,
+        });
+    }
+    Ok(reports)
 }
 
 pub(crate) fn decode_heard(bytes: &[u8], max: usize) -> Result<Vec<NumberedHeard>, FrameError> {

@@ -275,8 +275,11 @@ impl Matrix {
         (small, large): (u32, u32),
     ) -> bool {
         let Some(row) = self.ping.row(source, target) else { return false };
+        if ping::silent_batch(row) != Some(batch) {
+            return false;
+        }
         let figures = ping::unpack(row);
-        if ping::silent_batch(row) != Some(batch) || !figures.directions_unknown() {
+        if !figures.directions_unknown() {
             return false;
         }
         let figures = PackedPings::pack(&figures.with_heard(small, large));

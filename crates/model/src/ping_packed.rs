@@ -176,7 +176,6 @@ impl PackedPings {
 
     /// What is asked of each of millions of cells, without the rest.
     #[must_use]
-    #[inline]
     pub fn in_short(&self) -> PingsInShort {
         let bytes = self.count_bytes().map(u32::from);
         let both = |at: usize| bytes[SMALL + at] + bytes[LARGE + at];

@@ -101,8 +101,8 @@ pub enum Probed {
     Latency(u64),
     /// Average goodput and, where both are known, the slower port's rate, bits per second.
     Bandwidth(u64, Option<u64>),
-    /// A batch of pings of which at least one was answered.
-    Pings,
+    /// So many batches of pings of which at least one each was answered.
+    Pings(u64),
     /// It failed.
     Failed(Metric, Cause),
     /// It was not run.
@@ -123,6 +123,8 @@ pub struct Coordinator {
     forced: Forced,
     mesh: MeshGrants,
     ping_news: PingNews,
+    /// Batches of the frame at hand that were answered.
+    pings_answered: u64,
     tallies: Tallies,
     away: Away,
     health: Health,
@@ -155,6 +157,7 @@ impl Coordinator {
             forced: Forced::default(),
             mesh: MeshGrants::default(),
             ping_news: PingNews::default(),
+            pings_answered: 0,
             tallies: Tallies::default(),
             away: Away::default(),
             health: Health::default(),

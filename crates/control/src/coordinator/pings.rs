@@ -5,12 +5,6 @@ use super::{Action, Coordinator, Probed};
 use rdmascope_link::{NumberedHeard, NumberedReport, PingReport};
 use rdmascope_localise::{EndpointIndex, PINGS_OF_A_SIZE_MAX, PingFigures, ping_failure};
 use rdmascope_model::{Heard, Metric, Mono, Now, PackedPings, Wall};
-#[expect(
-    clippy::disallowed_types,
-    reason = "looked up and never gone through; a tree takes five times as long"
-)]
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 /// An agent holds a batch back for 5 s at most, and a connection that holds it up for longer is dead: an older time comes from a
@@ -20,7 +14,7 @@ const TOLD_WITHIN: Duration = Duration::from_secs(5 + DEAD_AFTER.as_secs());
 const HEARD_FOR: Duration = TOLD_WITHIN;
 /// And at most so many of them, in twice 6 MB: 4,096 endpoints at 10 pings a second in batches of 9 tell of 91,000 in that time. In a mesh
 /// that tells of more, of some losses it is not known in which direction they were.
-const HEARD_MAX: usize = 1 << 18;
+const HEARD_MAX: usize = 1 << 19;
 
 /// A batch as its prober tells it.
 #[derive(Clone, Copy, Debug)]
@@ -35,66 +29,85 @@ struct Batch {
 /// What a responder heard of a batch.
 #[derive(Clone, Copy, Debug)]
 struct HeardBatch {
+    target: EndpointIndex,
     number: u32,
     small: u8,
     large: u8,
 }
 
-/// Source and target in one number.
-fn pair(source: EndpointIndex, target: EndpointIndex) -> u64 {
-    u64::from(source.0) << 32 | u64::from(target.0)
-}
-
-/// Spreads the bits of one number; who could choose numbers that collide could fill the table anyway.
-#[derive(Debug, Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let mixed = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = mixed ^ mixed >> 29;
-    }
-}
-
-#[expect(clippy::disallowed_types, reason = "as above")]
-type Table = HashMap<u64, HeardBatch, BuildHasherDefault<Spread>>;
-
-/// What responders heard, until their probers tell of the same batch.
+/// What responders heard, until their probers tell of the same batch; and which batches wait for that.
 #[derive(Debug, Default)]
 pub(super) struct PingNews {
-    heard: Table,
-    heard_before: Table,
+    /// By source, in the order in which they came: few are ever looked for.
+    heard: Vec<Vec<HeardBatch>>,
+    heard_before: Vec<Vec<HeardBatch>>,
+    count: usize,
     turned_at: Mono,
+    /// By source, a bit for each target: of the pair's last batch nobody has told yet in which direction it was lost. Nearly all of what
+    /// is heard finds no bit, and so need not look into the matrix.
+    unexplained: Vec<Vec<u64>>,
+}
+
+/// The list of an endpoint, made now if it has none yet.
+fn of<T>(lists: &mut Vec<Vec<T>>, endpoint: EndpointIndex) -> &mut Vec<T> {
+    let at = endpoint.0 as usize;
+    if lists.len() <= at {
+        lists.resize_with(at + 1, Vec::new);
+    }
+    &mut lists[at]
 }
 
 impl PingNews {
     /// Forgets what was heard too long ago.
     fn turn(&mut self, now: Mono) {
-        if now.since(self.turned_at) >= HEARD_FOR || self.heard.len() >= HEARD_MAX {
+        if now.since(self.turned_at) >= HEARD_FOR || self.count >= HEARD_MAX {
             self.turned_at = now;
-            // The memory of the older table becomes that of the newer one.
+            self.count = 0;
+            // The memory of the older lists becomes that of the newer ones.
             std::mem::swap(&mut self.heard, &mut self.heard_before);
-            self.heard.clear();
+            self.heard.iter_mut().for_each(Vec::clear);
         }
     }
 
-    fn heard_of(&self, pair: u64, number: u32) -> Option<(u32, u32)> {
-        let newest = self.heard.get(&pair).into_iter().chain(self.heard_before.get(&pair));
-        let heard = newest.copied().find(|heard| heard.number == number)?;
+    fn hear(&mut self, source: EndpointIndex, heard: HeardBatch) {
+        of(&mut self.heard, source).push(heard);
+        self.count += 1;
+    }
+
+    fn heard_of(&self, source: EndpointIndex, target: EndpointIndex, number: u32) -> Option<(u32, u32)> {
+        let lists =
+            [&self.heard, &self.heard_before].into_iter().filter_map(|all| all.get(source.0 as usize));
+        let batch = |heard: &&HeardBatch| heard.target == target && heard.number == number;
+        let heard = lists.flat_map(|list| list.iter().rev()).find(batch)?;
         Some((heard.small.into(), heard.large.into()))
+    }
+
+    /// Whether the pair's last batch waits for what its responder heard.
+    fn waits(&self, source: EndpointIndex, target: EndpointIndex) -> bool {
+        let bits = self.unexplained.get(source.0 as usize).and_then(|bits| bits.get(target.0 as usize / 64));
+        bits.is_some_and(|bits| bits >> (target.0 % 64) & 1 == 1)
+    }
+
+    fn set_waits(&mut self, source: EndpointIndex, target: EndpointIndex, waits: bool) {
+        if waits == self.waits(source, target) {
+            return;
+        }
+        let bits = of(&mut self.unexplained, source);
+        let at = target.0 as usize / 64;
+        if bits.len() <= at {
+            bits.resize(at + 1, 0);
+        }
+        bits[at] ^= 1 << (target.0 % 64);
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.heard.is_empty() && self.heard_before.is_empty()
+        self.heard.iter().chain(&self.heard_before).all(Vec::is_empty)
+    }
+
+    #[cfg(test)]
+    pub(super) fn unexplained(&self) -> u32 {
+        self.unexplained.iter().flatten().map(|bits| bits.count_ones()).sum()
     }
 }
 
@@ -112,6 +125,7 @@ impl Coordinator {
                 self.batch(Batch { source, target, number, measured_at, figures }, now);
             }
         }
+        self.count_answered();
         for heard in heard.iter().filter(|heard| heard.local.node == node) {
             let ends = [&heard.peer, &heard.local].map(|name| self.matrix.find(name));
             if let [Some(source), Some(target)] = ends {
@@ -130,25 +144,29 @@ impl Coordinator {
     ) {
         self.ping_news.turn(now.mono);
         let known = |matrix: &rdmascope_localise::Matrix, number: u32| (number as usize) < matrix.len();
-        // All of a frame are the node's own few, one after another.
-        let mut own = None;
+        // The node's own, of which there are few, each looked up once.
+        let mut own = Vec::new();
         for &NumberedReport { local, peer, measured_at, batch: number, figures } in reports {
-            if own != Some(local) && (!known(&self.matrix, local) || !self.is_of(local, node)) {
-                continue;
+            if !own.contains(&local) {
+                if !known(&self.matrix, local) || !self.is_of(local, node) {
+                    continue;
+                }
+                own.push(local);
             }
-            own = Some(local);
             if known(&self.matrix, peer) {
                 let (source, target) = (EndpointIndex(local), EndpointIndex(peer));
                 self.batch(Batch { source, target, number, measured_at, figures }, now);
             }
         }
-        own = None;
+        self.count_answered();
         for heard in heard {
             let local = heard.local;
-            if own != Some(local) && (!known(&self.matrix, local) || !self.is_of(local, node)) {
-                continue;
+            if !own.contains(&local) {
+                if !known(&self.matrix, local) || !self.is_of(local, node) {
+                    continue;
+                }
+                own.push(local);
             }
-            own = Some(local);
             if known(&self.matrix, heard.peer) {
                 let (source, target) = (EndpointIndex(heard.peer), EndpointIndex(local));
                 self.heard(source, target, heard.batch, (heard.small.into(), heard.large.into()));
@@ -170,19 +188,21 @@ impl Coordinator {
         let trusted = (recently..=now.wall).contains(&measured_at);
         let at = if trusted { measured_at } else { now.wall };
         if short.directions_unknown
-            && let Some((small, large)) = self.ping_news.heard_of(pair(source, target), number)
+            && let Some((small, large)) = self.ping_news.heard_of(source, target, number)
         {
             figures = PackedPings::pack(&figures.figures().with_heard(small, large));
         }
         if short.answered > 0 {
             if self.matrix.record_pings(source, target, at, figures) {
-                self.outbox.push_back(Action::Probed(Probed::Pings));
+                self.ping_news.set_waits(source, target, false);
+                self.pings_answered += 1;
             }
             return;
         }
         // That the peer's agent is gone, or its port is down, says more than that nothing came back.
-        let (written, cause) = match self.known_failure(source, target) {
-            Some(known) => (self.matrix.fail(Metric::Ping, source, target, at, &known), Some(known.cause)),
+        let known = self.known_failure(source, target);
+        let (written, cause) = match &known {
+            Some(known) => (self.matrix.fail(Metric::Ping, source, target, at, known), Some(known.cause)),
             None => {
                 let failure = ping_failure(&figures.figures());
                 let written = self.matrix.record_silence(source, target, at, figures, number);
@@ -190,7 +210,17 @@ impl Coordinator {
             }
         };
         if let (true, Some(cause)) = (written, cause) {
+            let waits = known.is_none() && figures.in_short().directions_unknown;
+            self.ping_news.set_waits(source, target, waits);
             self.outbox.push_back(Action::Probed(Probed::Failed(Metric::Ping, cause)));
+        }
+    }
+
+    /// Counts the batches of one frame that were answered.
+    fn count_answered(&mut self) {
+        let answered = std::mem::take(&mut self.pings_answered);
+        if answered > 0 {
+            self.outbox.push_back(Action::Probed(Probed::Pings(answered)));
         }
     }
 
@@ -201,10 +231,12 @@ impl Coordinator {
         number: u32,
         (small, large): (u32, u32),
     ) {
-        if !self.matrix.explain_silence(source, target, number, (small, large)) {
-            let [small, large] = [small, large].map(|count| u8::try_from(count).unwrap_or(u8::MAX));
-            self.ping_news.heard.insert(pair(source, target), HeardBatch { number, small, large });
+        let waits = self.ping_news.waits(source, target);
+        if waits && self.matrix.explain_silence(source, target, number, (small, large)) {
+            return self.ping_news.set_waits(source, target, false);
         }
+        let [small, large] = [small, large].map(|count| u8::try_from(count).unwrap_or(u8::MAX));
+        self.ping_news.hear(source, HeardBatch { target, number, small, large });
     }
 }
 

@@ -93,7 +93,7 @@ impl Coordinator {
                 Some(Probed::Bandwidth(stats.average_bps, slower))
             }
             Outcome::Aborted(..) => Some(Probed::Excluded(Metric::Bandwidth)),
-            Outcome::Pings(_) => Some(Probed::Pings),
+            Outcome::Pings(_) => Some(Probed::Pings(1)),
             _ => None,
         }
     }

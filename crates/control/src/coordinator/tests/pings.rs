@@ -82,7 +82,7 @@ fn pings_that_are_answered_are_a_cell_of_their_direction() {
     };
     assert_eq!((at, figures.network.unwrap().p50_ns), (bench.now.wall, 3_000));
     assert_eq!(bench.cell(Metric::Ping, "n1", "n0"), Cell::Never);
-    assert_eq!(bench.probed, [Probed::Pings]);
+    assert_eq!(bench.probed, [Probed::Pings(1)]);
 }
 
 /// An operator's sweep of pings over the only pair, in both directions; `answered` says whether anything came back.
@@ -109,7 +109,7 @@ fn a_sweep_of_pings_fills_both_directions() {
     }
     let sweep = bench.c.sweep().unwrap();
     assert_eq!((&sweep.metrics[..], sweep.total, sweep.done, sweep.failed), (&[Metric::Ping][..], 2, 2, 0));
-    assert_eq!(bench.probed, [Probed::Pings, Probed::Pings]);
+    assert_eq!(bench.probed, [Probed::Pings(1), Probed::Pings(1)]);
 }
 
 #[test]
@@ -165,6 +165,7 @@ fn a_batch_that_went_on_is_not_explained_by_what_was_heard_of_the_last_one() {
     tell(&mut bench, 0, vec![answered], Vec::new());
     tell(&mut bench, 1, Vec::new(), vec![heard("n0", "n1", 7, (0, 0))]);
     assert!(matches!(bench.cell(Metric::Ping, "n0", "n1"), Cell::Known { .. }));
+    assert_eq!(bench.c.ping_news.unexplained(), 0);
 }
 
 #[test]
@@ -181,6 +182,7 @@ fn what_is_known_of_the_peer_says_more_than_silence() {
     let silent = report(&bench, "n0", "n1", stats(8, false));
     tell(&mut bench, 0, vec![silent], Vec::new());
     assert_eq!(bench.cause(Metric::Ping, "n0", "n1"), Cause::PortDown);
+    assert_eq!(bench.c.ping_news.unexplained(), 0, "there is nothing to explain");
 }
 
 #[test]
@@ -259,7 +261,7 @@ fn pings_by_numbers_are_the_same_cells_and_an_agent_tells_of_its_own_only() {
     assert_eq!(bench.cell(Metric::Ping, "n0", "n1"), Cell::Never, "that was the agent of n1");
     bench.frame(0, ToCoordinator::Numbered { reports, heard: Vec::new() });
     assert_eq!(bench.cell(Metric::Ping, "n0", "n1"), by_name);
-    assert_eq!(bench.probed, [Probed::Pings]);
+    assert_eq!(bench.probed, [Probed::Pings(1)]);
 
     bench.pass(Duration::from_secs(1));
     let reports = vec![numbered(&bench, [n0, n1], &silent)];
