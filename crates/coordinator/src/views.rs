@@ -3,12 +3,14 @@
 use rdmascope_control::coordinator::{Coordinator, Endpoint, Sweep};
 use rdmascope_expose::api::{
     BandwidthFigures, CellReason, CellState as Shown, CellView, EndpointList, EndpointView, LatencyFigures,
-    MatrixCells, MatrixHead, MatrixRow, MatrixWriter, MetricChoice, NodeList, NodePause, NodeView,
+    MatrixCells, MatrixHead, MatrixRow, MatrixWriter, MetricChoice, Needed, NodeList, NodePause, NodeView,
     PairVerdict, PairView, PauseLevel, PauseView, PingFigures, StatusView, SweepKind, SweepList, SweepPlan,
     SweepState, SweepView,
 };
 use rdmascope_link::PauseFlags;
-use rdmascope_localise::{Brief, Cell, CellState, Columns, EndpointIndex, Measured, PairEnds, ping_verdicts};
+use rdmascope_localise::{
+    Brief, Cell, CellState, Columns, EndpointIndex, Measured, PairEnds, Wanted, ping_verdicts,
+};
 use rdmascope_model::{CounterDelta, Fabric, Metric, Now, StampClock, Wall};
 use std::cell::RefCell;
 
@@ -310,9 +312,10 @@ pub(crate) fn matrix_portion(
     let (matrix, fresh_for) = (state.matrix(), state.fresh_for());
     let letters = CellState::ALL.map(|state| shown(state).letter() as u8);
     let columns = RefCell::new(Columns::default());
-    let row = |source: usize, read: &mut dyn FnMut(MatrixRow<'_>)| {
+    let row = |source: usize, needed: Needed, read: &mut dyn FnMut(MatrixRow<'_>)| {
         let mut columns = columns.borrow_mut();
-        columns.read(matrix, metric, (indices[source], indices), (now.wall, fresh_for), letters);
+        let wanted = Wanted { figures: needed.figures, beside: needed.beside, at: needed.at };
+        columns.read(matrix, metric, (indices[source], indices), (now.wall, fresh_for), letters, wanted);
         let Columns { states, figures, beside, at_ms } = &*columns;
         read(MatrixRow { states, figures, beside, at_ms });
     };

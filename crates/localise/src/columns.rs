@@ -22,6 +22,17 @@ pub struct Columns {
     pub at_ms: Vec<u64>,
 }
 
+/// Which of the columns beside the states are wanted; the others are left as they were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// [`Columns::figures`].
+    pub figures: bool,
+    /// [`Columns::beside`].
+    pub beside: bool,
+    /// [`Columns::at_ms`].
+    pub at: bool,
+}
+
 impl Columns {
     /// Reads the cells from a source to these targets as they are at `now`, when figures older than `fresh_for` are stale. `words` has a
     /// byte for each state in the order of [`CellState::ALL`].
@@ -32,60 +43,67 @@ impl Columns {
         (source, targets): (EndpointIndex, &[EndpointIndex]),
         (now, fresh_for): (Wall, Duration),
         words: [u8; CellState::ALL.len()],
+        wanted: Wanted,
     ) {
-        self.states.clear();
-        self.figures.clear();
-        self.beside.clear();
-        self.at_ms.clear();
         // Older than this is stale; what lies in the future is fresh.
         let oldest = Wall(now.0.saturating_sub(u64::try_from(fresh_for.as_millis()).unwrap_or(u64::MAX)));
-        let asked = Asked { oldest, words };
+        let asked = Asked { oldest, words, wanted };
         match metric {
             Metric::Latency => {
-                let known = |row: &row::LatencyRow| {
-                    let (p50_ns, p99_ns) = row::latency_figures(row);
-                    (p50_ns, p99_ns.map_or(f64::NAN, |ns| ns as f64))
-                };
-                targets.iter().for_each(|&t| self.push(matrix.latency.row(source, t), asked, known));
+                let figure = |row: &row::LatencyRow| row::latency_figures(row).0;
+                let beside = |row: &_| row::latency_figures(row).1.map_or(f64::NAN, |ns| ns as f64);
+                self.fill(asked, targets.iter().map(|&t| matrix.latency.row(source, t)), figure, beside);
             }
             Metric::Bandwidth => {
-                let known = |row: &row::BandwidthRow| (row::bandwidth_figure(row), f64::NAN);
-                targets.iter().for_each(|&t| self.push(matrix.bandwidth.row(source, t), asked, known));
+                let rows = targets.iter().map(|&t| matrix.bandwidth.row(source, t));
+                self.fill(asked, rows, row::bandwidth_figure, |_| f64::NAN);
             }
             Metric::Ping => {
-                let known = |row: &ping::PingRow| {
-                    let short = ping::figures_of(row).in_short();
-                    let judged = short.answered + short.lost;
-                    let lost = if judged > 0 { f64::from(short.lost) / f64::from(judged) } else { f64::NAN };
-                    (short.network_p50_ns.unwrap_or(NOTHING), lost)
+                let short = |row: &ping::PingRow| ping::figures_of(row).in_short();
+                let figure = |row: &_| short(row).network_p50_ns.unwrap_or(NOTHING);
+                let beside = |row: &_| {
+                    let short = short(row);
+                    match (short.lost, short.answered + short.lost) {
+                        (_, 0) => f64::NAN,
+                        (0, _) => 0.0,
+                        (lost, judged) => f64::from(lost) / f64::from(judged),
+                    }
                 };
-                targets.iter().for_each(|&t| self.push(matrix.ping.row(source, t), asked, known));
+                self.fill(asked, targets.iter().map(|&t| matrix.ping.row(source, t)), figure, beside);
             }
         }
     }
 
-    #[inline]
-    fn push<const WORDS: usize>(
+    fn fill<'a, const WORDS: usize>(
         &mut self,
-        row: Option<&[u32; WORDS]>,
         asked: Asked,
-        known: impl Fn(&[u32; WORDS]) -> (u64, f64),
+        rows: impl Iterator<Item = Option<&'a [u32; WORDS]>> + Clone,
+        figure: impl Fn(&[u32; WORDS]) -> u64,
+        beside: impl Fn(&[u32; WORDS]) -> f64,
     ) {
         let [fresh, stale, never, failed, excluded] = asked.words;
-        let kind = row.map_or(Kind::Never, row::kind);
-        let (state, (figure, beside), at_ms) = match (kind, row) {
-            (Kind::Never, _) | (_, None) => (never, (NOTHING, f64::NAN), NOTHING),
-            (Kind::Known, Some(row)) => {
-                let at = row::at(row);
-                (if at >= asked.oldest { fresh } else { stale }, known(row), at.0)
-            }
-            (Kind::Failed, Some(row)) => (failed, (NOTHING, f64::NAN), row::at(row).0),
-            (Kind::Excluded, Some(row)) => (excluded, (NOTHING, f64::NAN), row::at(row).0),
-        };
-        self.states.push(state);
-        self.figures.push(figure);
-        self.beside.push(beside);
-        self.at_ms.push(at_ms);
+        self.states.clear();
+        self.states.extend(rows.clone().map(|row| match row.map_or(Kind::Never, row::kind) {
+            Kind::Never => never,
+            Kind::Known if row.map_or(Wall(0), row::at) >= asked.oldest => fresh,
+            Kind::Known => stale,
+            Kind::Failed => failed,
+            Kind::Excluded => excluded,
+        }));
+        let known = |row: Option<&'a [u32; WORDS]>| row.filter(|row| row::kind(row) == Kind::Known);
+        let written = |row: Option<&'a [u32; WORDS]>| row.filter(|row| row::kind(row) != Kind::Never);
+        if asked.wanted.figures {
+            self.figures.clear();
+            self.figures.extend(rows.clone().map(|row| known(row).map_or(NOTHING, &figure)));
+        }
+        if asked.wanted.beside {
+            self.beside.clear();
+            self.beside.extend(rows.clone().map(|row| known(row).map_or(f64::NAN, &beside)));
+        }
+        if asked.wanted.at {
+            self.at_ms.clear();
+            self.at_ms.extend(rows.map(|row| written(row).map_or(NOTHING, |row| row::at(row).0)));
+        }
     }
 }
 
@@ -93,6 +111,7 @@ impl Columns {
 struct Asked {
     oldest: Wall,
     words: [u8; CellState::ALL.len()],
+    wanted: Wanted,
 }
 
 #[cfg(test)]
@@ -116,8 +135,9 @@ mod tests {
         let (now, fresh_for) = (Wall(100_000), Duration::from_secs(60));
         let targets: Vec<_> = all.iter().rev().copied().collect();
         let mut columns = Columns::default();
+        let whole = Wanted { figures: true, beside: true, at: true };
         for metric in Metric::ALL {
-            columns.read(&m, metric, (all[0], &targets), (now, fresh_for), *b"fsnxe");
+            columns.read(&m, metric, (all[0], &targets), (now, fresh_for), *b"fsnxe", whole);
             for (at, &target) in targets.iter().enumerate() {
                 let cell = m.cell(metric, all[0], target);
                 let letter = match cell.state(now, fresh_for) {

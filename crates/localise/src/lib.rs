@@ -19,7 +19,7 @@ mod tiles;
 mod verdict;
 
 pub use cell::{Cell, CellState, Measured};
-pub use columns::{Columns, NOTHING};
+pub use columns::{Columns, NOTHING, Wanted};
 pub use incident::{Incident, IncidentState};
 pub use keep::KeptError;
 pub use matrix::{Brief, EndpointIndex, Matrix};

@@ -18,6 +18,7 @@ const COUNTS: usize = 7;
 /// Bytes of the words from [`COUNTS`] on: payload of large pings (2), answers with the worst label, counts of small and of large pings,
 /// and beside them host-delayed, invalid stamps, stale.
 const COUNT_BYTES: usize = 20;
+const LABEL_ANSWERED: usize = 2;
 const SMALL: usize = 3;
 const LARGE: usize = 10;
 const BESIDE: usize = 17;
@@ -133,7 +134,7 @@ impl PackedPings {
         let mut bytes = [0; COUNT_BYTES];
         let large_bytes = u16::try_from(f.large.payload_bytes).unwrap_or(u16::MAX);
         bytes[..2].copy_from_slice(&large_bytes.to_le_bytes());
-        bytes[2] = byte(f.worst_label.map_or(0, |label| label.answered));
+        bytes[LABEL_ANSWERED] = byte(f.worst_label.map_or(0, |label| label.answered));
         bytes[SMALL..LARGE].copy_from_slice(&pack_counts(&f.small));
         bytes[LARGE..BESIDE].copy_from_slice(&pack_counts(&f.large));
         bytes[BESIDE..].copy_from_slice(&[byte(f.host_delayed), byte(f.invalid_stamps), byte(f.stale)]);
@@ -154,7 +155,7 @@ impl PackedPings {
         let worst_label = (label_sent > 0).then_some(LabelResult {
             flow_label: words[LABEL] & LABEL_MASK,
             sent: label_sent,
-            answered: bytes[2].into(),
+            answered: bytes[LABEL_ANSWERED].into(),
             p50_ns: known(words[LABEL_P50]),
         });
         let network =
@@ -176,15 +177,14 @@ impl PackedPings {
 
     /// What is asked of each of millions of cells, without the rest.
     #[must_use]
+    #[inline]
     pub fn in_short(&self) -> PingsInShort {
-        let bytes = self.count_bytes().map(u32::from);
-        let both = |at: usize| bytes[SMALL + at] + bytes[LARGE + at];
+        let both = |at: usize| self.count(SMALL + at) + self.count(LARGE + at);
         let (sent, answered) = (both(SENT), both(ANSWERED));
-        let back = answered + both(LATE) + bytes[BESIDE + 2];
+        let back = answered + both(LATE) + self.count(BESIDE + 2);
         let unknown = |from: usize| {
-            bytes[from + SENT] > 0
-                && (bytes[from + LOST_FORWARD] == UNKNOWN.into()
-                    || bytes[from + LOST_BACKWARD] == UNKNOWN.into())
+            let direction = |at: usize| self.count(from + at) == UNKNOWN.into();
+            self.count(from + SENT) > 0 && (direction(LOST_FORWARD) || direction(LOST_BACKWARD))
         };
         PingsInShort {
             network_p50_ns: known(self.0[NETWORK]),
@@ -193,6 +193,12 @@ impl PackedPings {
             lost: sent.saturating_sub(back),
             directions_unknown: unknown(SMALL) || unknown(LARGE),
         }
+    }
+
+    /// One of the counting bytes.
+    #[inline]
+    fn count(&self, at: usize) -> u32 {
+        self.0[COUNTS + at / 4] >> (at % 4 * 8) & 0xFF
     }
 
     /// The device's clock stamped them.
@@ -205,16 +211,16 @@ impl PackedPings {
     /// one. `None` when they are sound.
     #[must_use]
     pub fn flaw(&self) -> Option<&'static str> {
-        let bytes = self.count_bytes().map(u32::from);
         let counted = |lost: u32| if lost == UNKNOWN.into() { 0 } else { lost };
         let more = |from: usize| {
-            let lost = counted(bytes[from + LOST_FORWARD]) + counted(bytes[from + LOST_BACKWARD]);
-            bytes[from + ANSWERED] + lost > bytes[from + SENT] || bytes[from + SENT] > PINGS_OF_A_SIZE_MAX
+            let lost = counted(self.count(from + LOST_FORWARD)) + counted(self.count(from + LOST_BACKWARD));
+            let sent = self.count(from + SENT);
+            self.count(from + ANSWERED) + lost > sent || sent > PINGS_OF_A_SIZE_MAX
         };
         let falls = |spread: Option<Spread>| spread.is_some_and(|s| s.p50_ns > s.max_ns);
         let network = known(self.0[NETWORK]).zip(known(self.0[NETWORK + 1]));
         let half = (self.0[NETWORK] == ABSENT) != (self.0[NETWORK + 1] == ABSENT);
-        if more(SMALL) || more(LARGE) || bytes[2] > self.0[LABEL] >> LABEL_SENT_SHIFT {
+        if more(SMALL) || more(LARGE) || self.count(LABEL_ANSWERED) > self.0[LABEL] >> LABEL_SENT_SHIFT {
             Some("more answered and lost than sent")
         } else if half
             || network.is_some_and(|(p50, max)| p50 > max)

@@ -47,17 +47,19 @@ pub(super) fn row(metric: Metric, source: usize, row: MatrixRow<'_>, out: &mut V
     let n = row.states.len();
     let start = out.len();
     let end = start + row_bytes(n as u64, figures(metric)) as usize;
-    out.reserve(end - start);
-    // 24 bits of mantissa: the error is below 1e-7 of the value.
-    let four = |value: Option<f64>| value.map_or(f32::NAN, |value| value as f32).to_le_bytes();
-    out.extend((0..n).flat_map(|target| four(row.figure(source, target).map(|figure| figure as f64))));
-    if figures(metric) > 1 {
-        out.extend((0..n).flat_map(|target| four(row.beside(source, target))));
-    }
-    let states = out.len();
-    out.extend(row.states);
-    out[states + source] = STATE_SELF as u8;
     out.resize(end, 0);
+    let (values, states) = out[start..].split_at_mut(FIGURE_BYTES * figures(metric) * n);
+    let (values, _) = values.as_chunks_mut();
+    let (first, second) = values.split_at_mut(n);
+    // 24 bits of mantissa: the error is below 1e-7 of the value.
+    for (target, four) in first.iter_mut().enumerate() {
+        *four = row.figure(source, target).map_or(f32::NAN, |figure| figure as f32).to_le_bytes();
+    }
+    for (target, four) in second.iter_mut().enumerate() {
+        *four = row.beside(source, target).map_or(f32::NAN, |value| value as f32).to_le_bytes();
+    }
+    states[..n].copy_from_slice(row.states);
+    states[source] = STATE_SELF as u8;
 }
 
 /// Figures of one cell.

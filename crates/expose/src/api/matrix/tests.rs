@@ -71,7 +71,7 @@ fn portions(
     given: &dyn Fn(usize, usize) -> Given,
 ) -> Vec<u8> {
     let count = head.endpoints.len();
-    let row = |source: usize, read: &mut dyn FnMut(MatrixRow<'_>)| {
+    let row = |source: usize, needed: Needed, read: &mut dyn FnMut(MatrixRow<'_>)| {
         let cells: Vec<_> = (0..count).map(|target| given(source, target)).collect();
         let states: Vec<_> = cells.iter().map(|cell| cell.state.letter() as u8).collect();
         let figures: Vec<_> = cells.iter().map(|cell| cell.figure.unwrap_or(u64::MAX)).collect();
@@ -80,7 +80,11 @@ fn portions(
             |cell| if head.metric == Metric::Ping { Given::clone(cell).loss_ratio } else { p99(cell) };
         let beside: Vec<_> = cells.iter().map(beside).collect();
         let at_ms: Vec<_> = cells.iter().map(|cell| cell.at_ms.unwrap_or(u64::MAX)).collect();
-        read(MatrixRow { states: &states, figures: &figures, beside: &beside, at_ms: &at_ms });
+        // What is not needed is not there.
+        let figures = if needed.figures { &figures[..] } else { &[] };
+        let beside = if needed.beside { &beside[..] } else { &[] };
+        let at_ms = if needed.at { &at_ms[..] } else { &[] };
+        read(MatrixRow { states: &states, figures, beside, at_ms });
     };
     let cells = MatrixCells { row: &row, reason: &|source, target| given(source, target).reason };
     let mut writer = MatrixWriter::new(head.clone(), form);

@@ -10,6 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What stands in [`MatrixRow::figures`] and [`MatrixRow::at_ms`] where there is nothing.
 const NOTHING: u64 = u64::MAX;
+const FRESH: u8 = CellState::Fresh.letter() as u8;
+const STALE: u8 = CellState::Stale.letter() as u8;
+const FAILED: u8 = CellState::Failed.letter() as u8;
+const EXCLUDED: u8 = CellState::Excluded.letter() as u8;
 
 /// One source's cells, in the order of the endpoints; what stands on the diagonal is not looked at.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +29,17 @@ pub struct MatrixRow<'a> {
     pub at_ms: &'a [u64],
 }
 
+/// What of a row is looked at beside its states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needed {
+    /// [`MatrixRow::figures`].
+    pub figures: bool,
+    /// [`MatrixRow::beside`].
+    pub beside: bool,
+    /// [`MatrixRow::at_ms`].
+    pub at: bool,
+}
+
 /// Why a cell has no figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellReason {
@@ -37,8 +52,8 @@ pub enum CellReason {
 /// What a matrix is read from.
 #[derive(Clone, Copy)]
 pub struct MatrixCells<'a> {
-    /// Hands the row of a source to whoever asks.
-    pub row: &'a dyn Fn(usize, &mut dyn FnMut(MatrixRow<'_>)),
+    /// Hands the row of a source to whoever asks; of what is not needed anything may stand in it.
+    pub row: &'a dyn Fn(usize, Needed, &mut dyn FnMut(MatrixRow<'_>)),
     /// Why the cell of (source, target) has no figure.
     pub reason: &'a dyn Fn(usize, usize) -> Option<CellReason>,
 }
@@ -102,7 +117,7 @@ impl MatrixWriter {
                     self.stage = Stage::Rows(0, 0);
                 }
                 Stage::Rows(list, row) if row < self.len() => {
-                    (cells.row)(row, &mut |read| self.row(list, row, read, &mut out));
+                    (cells.row)(row, self.needed(list), &mut |read| self.row(list, row, read, &mut out));
                     self.stage = Stage::Rows(list, row + 1);
                     left = left.saturating_sub(self.len());
                 }
@@ -134,6 +149,17 @@ impl MatrixWriter {
             Metric::Latency => &[Field::State, Field::Figure("p50_ns"), Field::Quantile("p99_ns"), AT],
             Metric::Ping => &[Field::State, Field::Figure("p50_ns"), Field::Share("loss_ratio"), AT],
             Metric::Bandwidth => &[Field::State, Field::Figure("average_bits_per_second"), AT],
+        }
+    }
+
+    fn needed(&self, list: usize) -> Needed {
+        let none = Needed::default();
+        match (self.form, self.fields().get(list)) {
+            (MatrixForm::Bin, _) => Needed { figures: true, beside: true, ..none },
+            (MatrixForm::Csv, _) | (_, Some(Field::Figure(_))) => Needed { figures: true, ..none },
+            (_, Some(Field::Quantile(_) | Field::Share(_))) => Needed { beside: true, ..none },
+            (_, Some(Field::At)) => Needed { at: true, ..none },
+            (_, Some(Field::State) | None) => none,
         }
     }
 
@@ -212,8 +238,8 @@ impl MatrixWriter {
         out.extend(row.states);
         out[start + source] = STATE_SELF as u8;
         out.push(b'"');
-        let odd = [CellState::Failed, CellState::Excluded].map(|state| state.letter() as u8);
-        for (target, _) in row.states.iter().enumerate().filter(|(_, letter)| odd.contains(letter)) {
+        let odd = |letter: &u8| matches!(*letter, FAILED | EXCLUDED);
+        for (target, _) in row.states.iter().enumerate().filter(|(_, letter)| odd(letter)) {
             if target == source {
                 continue;
             }
@@ -232,8 +258,7 @@ impl MatrixWriter {
             if target == source {
                 continue;
             }
-            let fresh = letter == CellState::Fresh.letter() as u8;
-            match row.figure(source, target).filter(|_| fresh) {
+            match row.figure(source, target).filter(|_| letter == FRESH) {
                 Some(figure) => json(out, &figure),
                 None => {
                     let state = CellState::from_letter(letter.into());
@@ -278,8 +303,7 @@ impl MatrixWriter {
 impl MatrixRow<'_> {
     /// Never a number that stands for a failure.
     fn has_figures(&self, source: usize, target: usize) -> bool {
-        let letters = [CellState::Fresh, CellState::Stale].map(|state| state.letter() as u8);
-        target != source && letters.contains(&self.states[target])
+        target != source && matches!(self.states[target], FRESH | STALE)
     }
 
     pub(super) fn figure(&self, source: usize, target: usize) -> Option<u64> {
