@@ -190,7 +190,7 @@ mod tests {
         let mut mesh = Mesh::default();
         let (a, b, c) = (peer("a/d/1", Some(1)), peer("b/d/1", None), peer("c/d/1", Some(3)));
         assert_eq!(mesh.book(4, 0, 3, (&[a.clone(), b.clone()], &[]), &[]), None);
-        assert_eq!(mesh.book(4, 0, 3, (&[c.clone()], &[]), &[]).as_deref(), Some(&[a, b, c][..]));
+        assert_eq!(mesh.book(4, 0, 3, (std::slice::from_ref(&c), &[]), &[]).as_deref(), Some(&[a, b, c][..]));
     }
 
     #[test]
@@ -199,9 +199,10 @@ mod tests {
         let (a, b) = (peer("a/d/1", Some(1)), peer("b/d/1", Some(2)));
         mesh.book(4, 0, 2, (&[a.clone(), b.clone()], &[]), &[]);
         let (restarted, new) = (peer("a/d/1", Some(7)), peer("c/d/1", Some(3)));
-        let changed = mesh.book(6, 4, 2, (&[restarted.clone()], &[]), std::slice::from_ref(&b.name));
+        let changed =
+            mesh.book(6, 4, 2, (std::slice::from_ref(&restarted), &[]), std::slice::from_ref(&b.name));
         assert_eq!(changed, None, "the second part is not here yet");
-        let changed = mesh.book(6, 4, 2, (&[new.clone()], &[]), &[]);
+        let changed = mesh.book(6, 4, 2, (std::slice::from_ref(&new), &[]), &[]);
         assert_eq!(changed.as_deref(), Some(&[restarted, new][..]));
         assert_eq!(mesh.book(4, 0, 2, (&[a], &[]), &[]), None, "an older book is over");
     }
@@ -210,16 +211,16 @@ mod tests {
     fn a_change_of_a_book_that_is_not_here_waits_for_a_whole_one() {
         let mut mesh = Mesh::default();
         let (a, b) = (peer("a/d/1", Some(1)), peer("b/d/1", Some(2)));
-        assert_eq!(mesh.book(6, 4, 1, (&[a.clone()], &[]), &[]), None, "there is no book at all");
-        mesh.book(4, 0, 1, (&[a.clone()], &[]), &[]);
-        assert_eq!(mesh.book(8, 6, 2, (&[b.clone()], &[]), &[]), None, "6 was missed");
-        assert_eq!(mesh.book(9, 8, 2, (&[b.clone()], &[]), &[]), None, "and so was 8");
+        assert_eq!(mesh.book(6, 4, 1, (std::slice::from_ref(&a), &[]), &[]), None, "there is no book at all");
+        mesh.book(4, 0, 1, (std::slice::from_ref(&a), &[]), &[]);
+        assert_eq!(mesh.book(8, 6, 2, (std::slice::from_ref(&b), &[]), &[]), None, "6 was missed");
+        assert_eq!(mesh.book(9, 8, 2, (std::slice::from_ref(&b), &[]), &[]), None, "and so was 8");
         assert!(mesh.book(9, 0, 2, (&[a.clone(), b.clone()], &[]), &[]).is_some());
         // On a new connection the same generation comes as a whole, whatever is left of the one before.
         mesh.book(10, 9, 1, (&[], &[]), &[]);
         mesh.connected();
         assert_eq!(mesh.book(11, 10, 1, (&[], &[]), std::slice::from_ref(&b.name)), None);
-        let whole = mesh.book(10, 0, 1, (&[a.clone()], &[]), &[]);
+        let whole = mesh.book(10, 0, 1, (std::slice::from_ref(&a), &[]), &[]);
         assert_eq!(whole.as_deref(), Some(&[a][..]), "who was in the older one is not in it");
     }
 

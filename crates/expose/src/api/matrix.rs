@@ -13,7 +13,7 @@ use super::CellState;
 mod bin;
 mod write;
 pub use bin::{DecodeError, DecodedMatrix, MATRIX_BIN, decode_bin};
-pub use write::{CellReason, MatrixCells, MatrixForm, MatrixRow, MatrixWriter, Needed};
+pub use write::{CellReason, MatrixCells, MatrixForm, MatrixRow, MatrixWriter, Needed, ReadRow};
 
 /// The letter on the diagonal: an endpoint is not paired with itself.
 pub const STATE_SELF: char = '-';

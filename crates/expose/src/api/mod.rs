@@ -26,7 +26,7 @@ pub use health::{
 };
 pub use matrix::{
     CellReason, DecodeError, DecodedMatrix, MATRIX_BIN, MatrixCause, MatrixCells, MatrixForm, MatrixHead,
-    MatrixRow, MatrixView, MatrixWriter, Needed, STATE_SELF, decode_bin,
+    MatrixRow, MatrixView, MatrixWriter, Needed, ReadRow, STATE_SELF, decode_bin,
 };
 pub use openapi::openapi;
 pub use pair::{BandwidthFigures, CellState, CellView, FailureView, LatencyFigures, PairView};

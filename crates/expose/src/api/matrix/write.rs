@@ -49,11 +49,14 @@ pub enum CellReason {
     Excluded(Exclusion),
 }
 
+/// Hands the row of a source to whoever asks; of what is not needed anything may stand in it.
+pub type ReadRow<'a> = dyn Fn(usize, Needed, &mut dyn FnMut(MatrixRow<'_>)) + 'a;
+
 /// What a matrix is read from.
 #[derive(Clone, Copy)]
 pub struct MatrixCells<'a> {
-    /// Hands the row of a source to whoever asks; of what is not needed anything may stand in it.
-    pub row: &'a dyn Fn(usize, Needed, &mut dyn FnMut(MatrixRow<'_>)),
+    /// Its rows.
+    pub row: &'a ReadRow<'a>,
     /// Why the cell of (source, target) has no figure.
     pub reason: &'a dyn Fn(usize, usize) -> Option<CellReason>,
 }

@@ -1,8 +1,8 @@
 //! How costs grow: each is measured at N, 2 N and 4 N endpoints, and the exponent is the slope of its logarithm over that of N.
 
-use super::row;
 use super::simulated::Simulated;
-use crate::row::{Asked, Row};
+use super::{Print, row};
+use crate::row::Asked;
 
 const ENDPOINTS: [&str; 3] = ["1024", "2048", "4096"];
 
@@ -54,7 +54,7 @@ const COSTS: [Cost; 5] = [
     },
 ];
 
-pub(super) fn rows(print: &mut dyn FnMut(Vec<Row>)) {
+pub(super) fn rows(print: Print<'_>) {
     let seen =
         ENDPOINTS.map(|endpoints| Simulated::run(&["--endpoints", endpoints, "--filled", "--seconds", "20"]));
     for cost in &COSTS {

@@ -15,11 +15,14 @@ use std::time::Duration;
 /// Agents that reconnect at once.
 const AGENTS: usize = 2_000;
 
+/// Where rows go as they come.
+type Print<'a> = &'a mut dyn FnMut(Vec<Row>);
+
 /// Everything that is measured, in the order of the rows.
-const PARTS: &[fn(&mut dyn FnMut(Vec<Row>))] =
+const PARTS: &[fn(Print<'_>)] =
     &[machine, full_matrix, around_pairs_max, whole_matrix, reconnecting, growth::rows];
 
-pub(crate) fn rows(print: &mut dyn FnMut(Vec<Row>)) {
+pub(crate) fn rows(print: Print<'_>) {
     PARTS.iter().for_each(|part| part(print));
 }
 
@@ -28,15 +31,21 @@ fn row(what: &'static str, seen: f64, unit: &'static str, asked: Asked) -> Row {
 }
 
 /// Figures per core are only as good as the core.
-fn machine(print: &mut dyn FnMut(Vec<Row>)) {
+fn machine(print: Print<'_>) {
     let cores = std::thread::available_parallelism().map_or(f64::NAN, |cores| cores.get() as f64);
     print(vec![row("processor cores of this machine", cores, "", Asked::Nothing)]);
 }
 
 /// 4,096 endpoints of which every pair is known.
-fn full_matrix(print: &mut dyn FnMut(Vec<Row>)) {
+fn full_matrix(print: Print<'_>) {
     let seen =
         Simulated::run(&["--endpoints", "4096", "--filled", "--flood", "--restart", "--seconds", "20"]);
+    memory(&seen, print);
+    answers(&seen, print);
+    restarted(&seen, print);
+}
+
+fn memory(seen: &Simulated, print: Print<'_>) {
     let at_most = Asked::AtMost;
     let memory = seen.of("resident memory, latency of all pairs, bandwidth by rail");
     let pings = seen.of("resident memory, pings of all pairs beside them");
@@ -53,6 +62,10 @@ fn full_matrix(print: &mut dyn FnMut(Vec<Row>)) {
         row("4096: memory, latency and pings of all pairs", pings, "MB", Asked::Nothing),
         row("4096: memory, nothing measured yet", empty, "MB", Asked::Nothing),
     ]);
+}
+
+fn answers(seen: &Simulated, print: Print<'_>) {
+    let at_most = Asked::AtMost;
     let ingest = seen.of("cells taken per second of one core, from the socket to the matrix");
     print(vec![
         row("ingest: pings, from the socket to the matrix, per core", ingest, "1/s", Asked::AtLeast(5e6)),
@@ -85,7 +98,12 @@ fn full_matrix(print: &mut dyn FnMut(Vec<Row>)) {
             Asked::Nothing,
         ),
     ]);
+}
+
+fn restarted(seen: &Simulated, print: Print<'_>) {
+    let at_most = Asked::AtMost;
     let peak = seen.of("resident memory at most, after these answers");
+    let pings = seen.of("coordinator, resident memory");
     print(vec![
         row("4096: snapshot, size", seen.of("matrix on disk"), "MB", Asked::Nothing),
         row(
@@ -132,7 +150,7 @@ fn full_matrix(print: &mut dyn FnMut(Vec<Row>)) {
 const BANDWIDTH_MB: f64 = 109.0;
 
 /// At the limit of `/metrics/pairs`, and one endpoint above it; two endpoints answer nothing.
-fn around_pairs_max(print: &mut dyn FnMut(Vec<Row>)) {
+fn around_pairs_max(print: Print<'_>) {
     let around = |endpoints| {
         let flags = ["--endpoints", endpoints, "--rails", "1", "--silent", "2", "--filled", "--seconds", "1"];
         Simulated::run(&flags)
@@ -156,7 +174,7 @@ fn around_pairs_max(print: &mut dyn FnMut(Vec<Row>)) {
 }
 
 /// One metric of 1,000 endpoints as a whole.
-fn whole_matrix(print: &mut dyn FnMut(Vec<Row>)) {
+fn whole_matrix(print: Print<'_>) {
     let seen = Simulated::run(&["--endpoints", "1000", "--filled", "--seconds", "1"]);
     print(vec![
         row(
@@ -187,7 +205,7 @@ fn whole_matrix(print: &mut dyn FnMut(Vec<Row>)) {
 }
 
 /// Real agents, each with its own state and connection. There is no TLS yet, so none is measured.
-fn reconnecting(print: &mut dyn FnMut(Vec<Row>)) {
+fn reconnecting(print: Print<'_>) {
     eprintln!("bench: {AGENTS} agents connect at once");
     let cluster = Cluster::start([]);
     let limit = Duration::from_secs(60);
