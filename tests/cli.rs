@@ -17,6 +17,8 @@ mod bare_root;
 mod contracts;
 #[path = "cli/hosts.rs"]
 mod hosts;
+#[path = "cli/incidents.rs"]
+mod incidents;
 #[path = "cli/many.rs"]
 mod many;
 #[path = "cli/reports.rs"]

@@ -20,6 +20,7 @@ const MAY_SPAWN: &[(&str, &str)] = &[
     ("crates/agent/src/main_loop.rs", "the agent's tasks, started in one place under the diagram of lib.rs"),
     ("crates/cli/src/simulate/swarm.rs", "all simulated agents, beside the thread that measures"),
     ("crates/coordinator/src/lib.rs", "the coordinator's tasks, started in one place"),
+    ("crates/coordinator/src/maintenance.rs", "the file of nodes in maintenance may lie on a slow disk"),
     ("crates/coordinator/src/findings.rs", "old history is read from the disk, which may be slow"),
     ("crates/coordinator/src/store.rs", "the one writer of the history: the disk may be slow"),
     ("crates/coordinator/src/snapshot.rs", "the disk may be slow, and the one thread must not be"),
@@ -27,6 +28,7 @@ const MAY_SPAWN: &[(&str, &str)] = &[
     ("crates/host/src/rtnl/events.rs", "a netlink connection is a task of its own by rtnetlink's design"),
     ("crates/host/src/rtnl/mod.rs", "a netlink connection is a task of its own by rtnetlink's design"),
     ("crates/host/src/snapshot.rs", "a part of the machine that hangs in the kernel costs only itself"),
+    ("crates/sim/src/bin/faults/main.rs", "runs of the fault suite, on all processors at once"),
     ("crates/transport/src/mesh/helper.rs", "calls of one endpoint that may block in the kernel"),
     ("crates/transport/src/mesh/mod.rs", "the one poller of all endpoints of the mesh"),
     (

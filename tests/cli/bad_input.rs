@@ -74,14 +74,17 @@ fn a_topology_file_that_is_wrong_is_refused_with_its_lines() {
     let folder = Folder::new();
     let topology = folder.file("topology.conf", "SwitchName=leaf1 Nodes=n[1-4]\nSwitchName=leaf2 Nodes=n4\n");
     let config = folder.file("r.yaml", &format!("coordinator:\n  topology_file: {topology}\n"));
-    let words = ["topology.conf", "line 2: node n4 is on leaf1 already"];
+    let words = ["topology.conf", "line 2: n4 is on leaf1 already"];
     fails(&run(&["config", "check", &config]), 78, &words);
     fails(&run(&["coordinator", "--listen", "127.0.0.1:0", "--config", &config]), 78, &words);
     // The agents' machines need not have it.
     let elsewhere = folder.file("s.yaml", "coordinator:\n  topology_file: /no/such/topology\n");
     let good = run(&["config", "check", &elsewhere]);
     assert_eq!(good.code, Some(0), "{good:?}");
-    assert!(good.out.contains("leaves of /no/such/topology, at most 4 streams across each"), "{good:?}");
+    assert!(
+        good.out.contains("topology /no/such/topology\n  at most 4 streams across a leaf's uplinks"),
+        "{good:?}"
+    );
     fails(
         &run(&["coordinator", "--listen", "127.0.0.1:0", "--config", &elsewhere]),
         78,
@@ -184,7 +187,8 @@ fn a_wrong_token_is_told_and_writes_need_the_right_one() {
 }
 
 /// An agent's connection, made by hand.
-fn connect(cluster: &Cluster) -> WebSocket<TcpStream> {
+/// An agent's connection.
+pub(crate) fn connect(cluster: &Cluster) -> WebSocket<TcpStream> {
     let stream = TcpStream::connect(&cluster.address).expect("the coordinator accepts");
     stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
     let (socket, _) = client(format!("ws://{}/api/v1/agent", cluster.address), stream).expect("a WebSocket");
@@ -209,7 +213,8 @@ fn refused(cluster: &Cluster, message: Message) -> (Option<String>, String) {
     }
 }
 
-fn hello(protocol_min: u32, protocol_max: u32) -> Message {
+/// The first frame of an agent called `stranger`.
+pub(crate) fn hello(protocol_min: u32, protocol_max: u32) -> Message {
     let hello = Hello {
         protocol_min,
         protocol_max,

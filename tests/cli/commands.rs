@@ -272,9 +272,21 @@ fn the_binary_needs_no_rdma_library_to_start() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in
-        ["check", "capture", "explain", "coordinator", "agent", "matrix", "sweep", "probe", "pause", "resume"]
-    {
+    for command in [
+        "check",
+        "capture",
+        "explain",
+        "coordinator",
+        "agent",
+        "matrix",
+        "sweep",
+        "probe",
+        "pause",
+        "resume",
+        "diagnose",
+        "incidents",
+        "replay",
+    ] {
         let help = run(&[command, "--help"]);
         assert_eq!(help.code, Some(0), "{command}");
         assert!(help.out.contains(&format!("\n  rdmascope {command}")), "{}", help.out);

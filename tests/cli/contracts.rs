@@ -21,7 +21,8 @@ fn every_documented_path_is_served_with_its_method() {
     let document = api.json("/api/v1/openapi.json").unwrap();
     let paths = document["paths"].as_object().expect("paths");
     assert!(paths.len() >= 15, "{} paths", paths.len());
-    for (path, methods) in paths {
+    // A stream does not end; it has a test of its own.
+    for (path, methods) in paths.iter().filter(|(path, _)| !path.ends_with("/stream")) {
         let path = path.replace("{source}", "n1").replace("{target}", "n2").replace("{id}", "1");
         for method in methods.as_object().expect("methods").keys() {
             let answer = match method.as_str() {

@@ -1,6 +1,6 @@
 //! Builds the binary, starts a cluster of it on loopback, and runs its commands to their end.
 
-use rdmascope_tests::guest::{Api, Program, wait_until};
+use rdmascope_tests::guest::{Api, Program, Signal, wait_until};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -67,7 +67,7 @@ pub(crate) fn finish(mut command: Command) -> Done {
         }
         if !reader.is_finished() {
             let pid = rustix::process::Pid::from_raw(id.cast_signed()).expect("a process id");
-            rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it can be killed");
+            rustix::process::kill_process(pid, Signal::KILL).expect("it can be killed");
         }
         reader.join().expect("the reader ends")
     });
@@ -119,6 +119,19 @@ pub(crate) struct Cluster {
     pub(crate) folder: Folder,
 }
 
+/// A coordinator with the configuration in a folder, and where it listens.
+fn coordinator(folder: &Folder, token: Option<&str>, log: &str) -> (Program, String) {
+    let mut command = rdmascope(&["coordinator", "--listen", "127.0.0.1:0", "--config"]);
+    command.arg(folder.path("config.yaml")).args(token.iter().flat_map(|file| ["--token-file", file]));
+    let coordinator = Program::start("coordinator", &mut command, &folder.path(log));
+    let address = wait_until("the coordinator says where it listens", PATIENCE, || {
+        let printed = coordinator.printed();
+        let found = printed.lines().find_map(|line| line.strip_prefix("listening on http://"));
+        found.map(str::to_owned).ok_or(printed.clone())
+    });
+    (coordinator, address)
+}
+
 impl Cluster {
     /// With a token, everything gets it; without, nothing has one.
     pub(crate) fn start(token: Option<&str>, agents: &[&str]) -> Self {
@@ -129,20 +142,22 @@ impl Cluster {
     pub(crate) fn configured(config: &str, token: Option<&str>, agents: &[&str]) -> Self {
         let folder = Folder::new();
         let token = token.map(|token| folder.file("token", token));
-        let mut command = rdmascope(&["coordinator", "--listen", "127.0.0.1:0"]);
-        command.args(["--config", &folder.file("config.yaml", config)]);
-        command.args(token.iter().flat_map(|file| ["--token-file", file]));
-        let coordinator = Program::start("coordinator", &mut command, &folder.path("coordinator.log"));
-        let address = wait_until("the coordinator says where it listens", PATIENCE, || {
-            let printed = coordinator.printed();
-            let found = printed.lines().find_map(|line| line.strip_prefix("listening on http://"));
-            found.map(str::to_owned).ok_or(printed.clone())
-        });
+        folder.file("config.yaml", config);
+        let (coordinator, address) = coordinator(&folder, token.as_deref(), "coordinator.log");
         let mut cluster = Self { agents: Vec::new(), coordinator, address, token, folder };
         for name in agents {
             cluster.add_agent(name, &[]);
         }
         cluster
+    }
+
+    /// Kills the coordinator and starts another one, with the same configuration, at another address.
+    pub(crate) fn restart_coordinator(&mut self) {
+        self.coordinator.signal(Signal::KILL);
+        let ended = &mut self.coordinator;
+        wait_until("the coordinator is dead", PATIENCE, || ended.ended().ok_or("it lives".to_owned()));
+        (self.coordinator, self.address) =
+            coordinator(&self.folder, self.token.as_deref(), "coordinator-again.log");
     }
 
     /// One more agent, with flags of its own.

@@ -51,10 +51,18 @@ impl Fabrics {
                 Err("not all".to_owned())
             }
         });
-        let peer = |member: &Member| Peer { name: info(member.endpoint).name, address: member.address };
+        let peer =
+            |member: &Member| Peer { name: info(member.endpoint).name, address: member.address, rail: 0 };
         let book: Arc<[Peer]> = all.members.iter().map(peer).collect();
         let until = Mono(1).after(began.elapsed() + Duration::from_secs(600));
-        let grant = MeshGrant { until, pings_per_second: 50, pings_per_batch: 60, labels: 1 };
+        let grant = MeshGrant {
+            until,
+            pings_per_second: 50,
+            pings_per_batch: 60,
+            labels: 1,
+            cross_rail_every: 1,
+            sweep: None,
+        };
         for member in &mut all.members {
             member.mesh.command(MeshCommand::Book(Arc::clone(&book)));
             member.mesh.command(MeshCommand::Grant(Some(grant)));
@@ -122,7 +130,9 @@ fn every_pair_answers_pings_of_both_sizes() {
         assert!(last.small.answered >= 36 && last.large.answered >= 18, "{from:?} to {to:?}: {last:?}");
         assert_eq!((last.small.lost_forward, last.large.lost_backward), (Some(0), Some(0)), "{last:?}");
         assert_eq!(last.stale, 0);
-        let (network, responder) = (last.network.expect("figures"), last.responder.expect("figures"));
+        // Where the machine itself held most of them up, nothing is said of the network.
+        assert!(last.network.is_some() || last.host_delayed >= 50, "{from:?} to {to:?}: {last:?}");
+        let (network, responder) = (last.network, last.responder.expect("figures"));
         eprintln!(
             "{from:?} to {to:?}: network {network:?} responder {responder:?} invalid {}",
             last.invalid_stamps

@@ -1,5 +1,6 @@
 //! What a check is, and what it is given to judge.
 
+use crate::limits::Limit;
 use crate::{Past, Policy};
 use rdmascope_model::{Finding, KernelLog, Reading, Snapshot};
 
@@ -18,6 +19,8 @@ pub struct Check {
     pub next_steps: &'static [&'static str],
     /// How its findings become bad over time.
     pub settles: Settles,
+    /// The numbers of the policy that it judges by.
+    pub limits: &'static [&'static Limit],
     /// Judges every part of the machine that it applies to. A part that it does not apply to gets no finding; one that could not be
     /// read gets `unknown`.
     pub judge: fn(&Look<'_>) -> Vec<Finding>,

@@ -9,7 +9,19 @@ use rdmascope_model::Cause;
 pub fn page(check: &Check) -> String {
     let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     let about = format!("{}\n\n{}", check.question, check.meaning);
-    written(check.id, &about, &owned(check.causes), &owned(check.next_steps))
+    let mut page = written(check.id, &about, &owned(check.causes), &owned(check.next_steps));
+    if !check.limits.is_empty() {
+        page.push_str(
+            "\n## Numbers that it judges by\n\nIn `policy` of the config file; `rdmascope replay --policy FILE` says what others would have said.\n\n",
+        );
+        for limit in check.limits {
+            page.push_str(&format!(
+                "- `{}`: {} {}. {}\n",
+                limit.name, limit.default, limit.unit, limit.reason
+            ));
+        }
+    }
+    page
 }
 
 /// The page of a rule of the kernel log, likewise.

@@ -16,6 +16,7 @@ pub mod manifest;
 mod motion;
 mod past;
 mod policy;
+pub mod replay;
 #[cfg(test)]
 mod testing;
 mod verdict;

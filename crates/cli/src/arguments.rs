@@ -1,8 +1,11 @@
 //! The command line: every command and flag with the words of its help.
 
 use crate::check_arguments::{CaptureFlags, CheckFlags, ExplainFlags};
-use crate::cluster_arguments::{AckFlags, EventsFlags, FindingsFlags, MaintenanceFlags, NodesCommand};
-use crate::probe_arguments::ProbeFlags;
+use crate::cluster_arguments::{
+    AckFlags, DiagnoseFlags, EventsFlags, FindingsFlags, IncidentsFlags, MaintenanceFlags, NodesCommand,
+    ReplayFlags,
+};
+use crate::probe_arguments::{ProbeFlags, class};
 use crate::simulate::SimulateFlags;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_config::HostPort;
@@ -27,9 +30,12 @@ Start here:
   rdmascope sweep                          measure every pair now
   rdmascope matrix                         show what was measured
   rdmascope probe NODE1 NODE2              why does this pair not work?
+  rdmascope diagnose                       what is wrong, who, what to do?
+  rdmascope diagnose --nodes NODE1,NODE2   is it the network?
 
 Exit codes: 0 fine, 1 it did not work, 64 wrong usage, 78 wrong configuration.
-`check`: 0 ok, 1 warn, 2 fail, 3 could not judge (or wrong usage).";
+`check`: 0 ok, 1 warn, 2 fail, 3 could not judge (or wrong usage).
+`diagnose`: 0 nothing is wrong, 1 something is, 3 cannot say.";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -72,8 +78,11 @@ Examples:
   rdmascope resume --nodes node3,node4  lifts the pause of these nodes
   rdmascope resume --bandwidth          lifts the pause of bandwidth alone")]
     Resume(PauseFlags),
+    Diagnose(DiagnoseFlags),
+    Incidents(IncidentsFlags),
     Findings(FindingsFlags),
     Events(EventsFlags),
+    Replay(ReplayFlags),
     Ack(AckFlags),
     Maintenance(MaintenanceFlags),
     Simulate(SimulateFlags),
@@ -143,7 +152,7 @@ pub(crate) struct MatrixFlags {
     pub(crate) at: CoordinatorAt,
 }
 
-/// Measure every pair now, and wait until it is done
+/// Measure every pair of one rail now, and wait until it is done
 ///
 /// Exit code: 0 when nothing failed, 1 when pairs failed or none was measured.
 #[derive(Debug, Args)]
@@ -151,6 +160,10 @@ pub(crate) struct MatrixFlags {
 Examples:
   rdmascope sweep                         latency: harmless on nodes at work
   rdmascope sweep --metric all --drained  bandwidth too; no job may run
+  rdmascope sweep --plan --cross-rail     what it would cost with all pairs of all rails
+  rdmascope sweep --quick 3               three random partners for each endpoint
+  rdmascope sweep --nodes 'gpu[01-16]' --metric all --drained --class af31
+                                          the nodes of a job, in its class, before it begins
   rdmascope sweep --min-endpoints 16      waits for 16 endpoints first")]
 pub(crate) struct SweepFlags {
     /// What to measure
@@ -162,6 +175,31 @@ pub(crate) struct SweepFlags {
     /// Begin when so many endpoints can be probed; wait a minute for them
     #[arg(long, value_name = "N")]
     pub(crate) min_endpoints: Option<usize>,
+    /// Only say what it would be: pairs, rounds, time and bytes; and what goes on by itself
+    #[arg(long)]
+    pub(crate) plan: bool,
+    /// So many random partners for each endpoint instead of all, up to 64
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "3",
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) quick: Option<u32>,
+    /// Only between these nodes, in maintenance or not; as Slurm writes them: node[01-18],gpu7
+    #[arg(long, value_name = "LIST")]
+    pub(crate) nodes: Option<String>,
+    /// Only these RDMA devices, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) devices: Vec<String>,
+    /// In this class: a DSCP or its name (af31), or a service level on InfiniBand; the figures are not in the matrix
+    #[arg(long, value_name = "CLASS", value_parser = class)]
+    pub(crate) class: Option<u8>,
+    /// Pairs of two rails, too
+    #[arg(long)]
+    pub(crate) cross_rail: bool,
+    /// Measure every pair so often, each time beside other pairs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub(crate) passes: Option<u32>,
+    /// Decides which pairs are measured at the same time, and who is random [default: another number each time]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) at: CoordinatorAt,
 }

@@ -86,7 +86,8 @@ impl Client {
         }
     }
 
-    fn parsed<T: DeserializeOwned>(&self, text: &str) -> Result<T, Failure> {
+    /// An answer's text as a value.
+    pub(crate) fn parsed<T: DeserializeOwned>(&self, text: &str) -> Result<T, Failure> {
         serde_json::from_str(text).map_err(|error| {
             Failure::new(code::FAILED, format!("the answer of {} cannot be understood: {error}", self.at))
                 .then("is this the address of an rdmascope coordinator, of about the same version?")

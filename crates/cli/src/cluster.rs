@@ -6,7 +6,7 @@ use crate::failure::{Failure, code};
 use crate::output::{plain, print};
 use rdmascope_expose::api::{
     AcknowledgeAnswer, AcknowledgeRequest, EventList, EventView, FindingList, MaintenanceList,
-    MaintenanceRequest, NodeFinding, NodeList, RemoveRequest,
+    MaintenanceRequest, MaintenanceView, NodeFinding, NodeList, RemoveRequest,
 };
 
 /// `rdmascope findings`.
@@ -103,7 +103,8 @@ pub(crate) fn events(flags: &EventsFlags) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn event_words(event: &EventView) -> String {
+/// One event in one line.
+pub(crate) fn event_words(event: &EventView) -> String {
     let node = if event.node.is_empty() { "cluster" } else { &event.node };
     let change = match (event.before.as_str(), event.after.as_str()) {
         ("", "") => String::new(),
@@ -130,16 +131,21 @@ fn or_none(value: &str) -> &str {
 /// `rdmascope ack`.
 pub(crate) fn ack(flags: &AckFlags) -> Result<u8, Failure> {
     let request = AcknowledgeRequest {
-        node: flags.node.clone(),
-        id: flags.id.clone(),
+        node: flags.node.clone().unwrap_or_default(),
+        id: flags.id.clone().unwrap_or_default(),
         subject: flags.subject.clone(),
+        incident: flags.incident,
         note: flags.note.clone(),
         undo: flags.undo,
     };
     let answer: AcknowledgeAnswer = Client::new(&flags.at).post("/api/v1/acknowledgements", &request)?;
-    let plural = if answer.findings == 1 { "finding" } else { "findings" };
     let what = if flags.undo { "no longer acknowledged" } else { "acknowledged" };
-    print(&format!("{} {plural} {what}\n", answer.findings))?;
+    let whom = match (flags.incident, answer.findings) {
+        (Some(incident), _) => format!("incident {incident}"),
+        (None, 1) => "1 finding".to_owned(),
+        (None, findings) => format!("{findings} findings"),
+    };
+    print(&format!("{whom} {what}\n"))?;
     Ok(0)
 }
 
@@ -161,16 +167,26 @@ pub(crate) fn maintenance(flags: &MaintenanceFlags) -> Result<u8, Failure> {
             client.post("/api/v1/maintenance", &request)?
         }
     };
-    let mut text: String = list
-        .maintenances
-        .iter()
-        .map(|work| format!("{} until {}  {}\n", plain(&work.nodes), work.until, plain(&work.note)))
-        .collect();
+    print(&maintenance_words(&list))?;
+    Ok(0)
+}
+
+fn maintenance_words(list: &MaintenanceList) -> String {
+    let until = |work: &MaintenanceView| match (&work.until, &list.file) {
+        (Some(until), _) => format!("until {until}"),
+        (None, Some(file)) => format!("as long as {} says so", plain(&file.path)),
+        (None, None) => "until it is ended".to_owned(),
+    };
+    let line =
+        |work: &MaintenanceView| format!("{} {}  {}\n", plain(&work.nodes), until(work), plain(&work.note));
+    let mut text: String = list.maintenances.iter().map(line).collect();
     if text.is_empty() {
         text.push_str("nothing is in maintenance\n");
     }
-    print(&text)?;
-    Ok(0)
+    if let Some(problem) = list.file.as_ref().and_then(|file| file.problem.as_ref()) {
+        text.push_str(&format!("what the file said before still holds: {}\n", plain(problem)));
+    }
+    text
 }
 
 /// `rdmascope nodes`.
@@ -190,7 +206,7 @@ pub(crate) fn nodes(command: &NodesCommand) -> Result<u8, Failure> {
 }
 
 /// A name as one segment or value of a URL.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     text.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
@@ -255,6 +271,7 @@ mod tests {
             before: "3".to_owned(),
             after: String::new(),
             text: "pfc changed".to_owned(),
+            basis: None,
         };
         assert_eq!(event_words(&event), "T n1 setting-change: mlx5_0/1: pfc changed [3 -> none]\n");
         assert_eq!(escaped("a/b c"), "a%2Fb%20c");

@@ -1,7 +1,10 @@
 //! Arguments of the commands that show and change what the coordinator knows of the nodes' health.
 
 use crate::arguments::CoordinatorAt;
+use crate::nodes::Nodes;
+use crate::replay::Since;
 use clap::{Args, Subcommand};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Show what is not fine on the nodes, and what differs between them
@@ -21,6 +24,78 @@ pub(crate) struct FindingsFlags {
     #[arg(long)]
     pub(crate) all: bool,
     /// Print the JSON of the API
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) at: CoordinatorAt,
+}
+
+/// Show what is to blame: one incident for one cause, with evidence and what to do
+///
+/// What is suspected is being measured again before anybody is told. Exit code: 0 when nothing is open, 1 when something is (what is
+/// acknowledged or in maintenance does not count).
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rdmascope incidents          what is open, the worst first
+  rdmascope incidents --all    with what is suspected, known or over
+  rdmascope incidents 17       for the ticket: hardware, switch ports, changes")]
+pub(crate) struct IncidentsFlags {
+    /// Number of an incident: show all that a ticket needs
+    #[arg(value_name = "NUMBER")]
+    pub(crate) id: Option<u64>,
+    /// Also what is suspected, acknowledged, in maintenance or over
+    #[arg(long, conflicts_with = "id")]
+    pub(crate) all: bool,
+    /// Print the JSON of the API
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) at: CoordinatorAt,
+}
+
+/// Say what is wrong now, or whether it is the network of a job's nodes
+///
+/// Answers from what is known; nothing is probed for it. Exit code: 0 when nothing is wrong, 1 when something is, 3 when it cannot be
+/// said (too little is measured, or the coordinator does not answer).
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rdmascope diagnose                            what is wrong in the cluster?
+  rdmascope diagnose --nodes node3,node4        is it the network?
+  rdmascope diagnose --nodes 'gpu[01-04,07]'    a list as Slurm writes it
+  rdmascope diagnose --nodes $SLURM_JOB_NODELIST")]
+pub(crate) struct DiagnoseFlags {
+    /// The nodes of a job; one node alone is looked at towards all others [default: the whole cluster]
+    #[arg(long, value_name = "LIST", value_parser = crate::nodes::expanded)]
+    pub(crate) nodes: Option<Nodes>,
+    /// Print the JSON of the API
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) at: CoordinatorAt,
+}
+
+/// Say what a changed policy would have said about the history: which findings it would raise, silence or change
+///
+/// Only the numbers of the policy are replayed. Each finding is looked up among the answers that its own check gave when it was raised;
+/// where the history does not hold enough, it says so and why.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rdmascope replay --policy new.yaml --since 7d
+  rdmascope replay --policy new.yaml --since 2026-11-30T00:00:00Z --node node7")]
+pub(crate) struct ReplayFlags {
+    /// Config file with the policy to try
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: PathBuf,
+    /// How far back, such as 2h or 7d, or from which time (UTC) on
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = crate::replay::since)]
+    pub(crate) since: Since,
+    /// Only of this node
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -50,22 +125,27 @@ pub(crate) struct EventsFlags {
     pub(crate) at: CoordinatorAt,
 }
 
-/// Say that a finding is known: it stays in sight and no longer counts
+/// Say that a finding or an incident is known: it stays in sight and no longer counts
 ///
-/// The acknowledgement ends with its finding: if that comes back, it is news.
+/// The acknowledgement ends with its finding or incident: if that comes back, it is news.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   rdmascope ack node7 port-state                 all of that id on the node
   rdmascope ack node7 port-state mlx5_1/1 --note 'cable ordered'
-  rdmascope ack node7 port-state --undo")]
+  rdmascope ack node7 port-state --undo
+  rdmascope ack --incident 17 --note 'cable ordered'")]
 pub(crate) struct AckFlags {
     /// Node
-    pub(crate) node: String,
+    #[arg(required_unless_present = "incident", conflicts_with = "incident", requires = "id")]
+    pub(crate) node: Option<String>,
     /// Id of the finding, as `rdmascope findings` shows it
-    pub(crate) id: String,
+    pub(crate) id: Option<String>,
     /// What it is about [default: all of that id]
     pub(crate) subject: Option<String>,
+    /// Number of an incident, in place of a finding
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) incident: Option<u64>,
     /// Why
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) note: String,
@@ -125,7 +205,7 @@ pub(crate) enum NodesCommand {
 }
 
 /// `30s`, `10m`, `2h`, `7d`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "write a whole number and its unit (s, m, h or d), such as 30m".to_owned();
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
     let seconds = match unit {

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, code};
 use crate::output::print;
-use rdmascope_config::{AgentConfig, Config, CoordinatorConfig, LogFormat, TransportKind, read_leaves};
+use rdmascope_config::{AgentConfig, Config, CoordinatorConfig, LogFormat, TransportKind, read_topology};
 use rdmascope_model::in_one_line;
 use std::fmt::Display;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) fn run(file: &Path) -> Result<u8, Failure> {
     }
     // Only the coordinator's machine need have it.
     if let Some(Err(error)) =
-        config.coordinator.topology_file.as_deref().filter(|f| f.exists()).map(read_leaves)
+        config.coordinator.topology_file.as_deref().filter(|f| f.exists()).map(read_topology)
     {
         return Err(Failure::new(code::CONFIG, in_one_line(&error)));
     }
@@ -71,7 +71,8 @@ fn agent(agent: &AgentConfig) -> String {
 fn coordinator(coordinator: &CoordinatorConfig) -> String {
     format!(
         "coordinator\n  listens on {}\n  token {}\n  state {}\n  {} pings per second and endpoint\n  \
-         all pairs within {} s, then {} s rest\n  metrics of single pairs up to {} pairs\n  leaves {}\n",
+         all pairs within {} s, then {} s rest\n  metrics of single pairs up to {} pairs\n  topology {}\n  \
+         at most {} streams across a leaf's uplinks, {} on a node\n  maintenance {}\n",
         coordinator.listen,
         or(coordinator.token_file.as_ref().map(|file| file.display()), "none"),
         or(coordinator.state_dir.as_ref().map(|folder| folder.display()), "is not kept over a restart"),
@@ -80,10 +81,14 @@ fn coordinator(coordinator: &CoordinatorConfig) -> String {
         coordinator.sweep.pause.as_secs_f64(),
         coordinator.metrics.pairs_max,
         or(
-            coordinator.topology_file.as_ref().map(|file| {
-                format!("of {}, at most {} streams across each", file.display(), coordinator.streams_per_leaf)
-            }),
-            "are not known: no cap on their streams"
+            coordinator.topology_file.as_ref().map(|file| file.display()),
+            "only what switches tell of themselves (LLDP)"
+        ),
+        coordinator.streams_per_leaf,
+        coordinator.streams_per_node,
+        or(
+            coordinator.maintenance_file.as_ref().map(|file| format!("of {}", file.display())),
+            "only by hand"
         )
     )
 }

@@ -9,17 +9,21 @@ mod cluster;
 mod cluster_arguments;
 mod config_check;
 mod daemons;
+mod diagnose;
 mod explain;
 mod failure;
 mod figures;
+mod incidents;
 mod logs;
 mod looking;
 mod matrix;
+mod nodes;
 mod output;
 mod pause;
 mod probe;
 mod probe_arguments;
 mod reasons;
+mod replay;
 mod report;
 mod simulate;
 mod sweep;
@@ -48,8 +52,11 @@ fn main() -> ExitCode {
         Command::Simulate(flags) => simulate::run(flags),
         Command::Pause(flags) => pause::run(flags, true),
         Command::Resume(flags) => pause::run(flags, false),
+        Command::Diagnose(flags) => diagnose::run(flags),
+        Command::Incidents(flags) => incidents::run(flags),
         Command::Findings(flags) => cluster::findings(flags),
         Command::Events(flags) => cluster::events(flags),
+        Command::Replay(flags) => replay::run(flags),
         Command::Ack(flags) => cluster::ack(flags),
         Command::Maintenance(flags) => cluster::maintenance(flags),
         Command::Nodes(command) => cluster::nodes(command),

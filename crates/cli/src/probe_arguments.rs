@@ -67,6 +67,6 @@ pub(crate) struct ProbeFlags {
     pub(crate) at: CoordinatorAt,
 }
 
-fn class(word: &str) -> Result<u8, String> {
+pub(crate) fn class(word: &str) -> Result<u8, String> {
     class_from_word(word).ok_or_else(|| "write a DSCP (0 to 63), or a name such as cs3 or af31".to_owned())
 }

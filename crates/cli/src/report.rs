@@ -122,8 +122,12 @@ fn end(end: &EndpointView) -> String {
     let bytes = |mtu: Option<u32>| mtu.map_or("not known".to_owned(), |mtu| mtu.to_string());
     let rate = end.rate_bits_per_second.map_or("rate not known".to_owned(), gigabits);
     let netdev = end.netdev.as_ref().map(|netdev| format!(", {}", plain(netdev))).unwrap_or_default();
+    let (leaf, port) = (&end.place.leaf, &end.place.leaf_port);
+    let port = port.as_ref().map(|port| format!(" port {}", plain(port))).unwrap_or_default();
+    let leaf = leaf.as_ref().map(|leaf| format!(", on leaf {}{port}", plain(leaf))).unwrap_or_default();
+    let rail = end.place.rail.as_ref().map(|rail| format!(", rail {}", plain(rail))).unwrap_or_default();
     format!(
-        "{:<20} {}, {rate}, RDMA MTU {}{netdev}, its MTU {}",
+        "{:<20} {}, {rate}, RDMA MTU {}{netdev}, its MTU {}{leaf}{rail}",
         plain(&end.name),
         plain(&end.fabric),
         bytes(end.active_mtu_bytes),

@@ -31,7 +31,7 @@ pub(crate) const SECTIONS: [(&str, &str); 6] = [
 ];
 
 /// The keys, in the order of the reference; keys of one section stand together, after those of its parent.
-pub(crate) const KEYS: [Key; 25] = [
+pub(crate) const KEYS: [Key; 30] = [
     Key {
         path: "agent.coordinator",
         form: "HOST:PORT",
@@ -166,8 +166,27 @@ pub(crate) const KEYS: [Key; 25] = [
         form: "absolute path",
         default: None,
         example: "/etc/slurm/topology.conf",
-        doc: "File that says which leaf switch each node hangs on: lines NODE,LEAF, or Slurm's topology.conf. Default: none; \
-              streams_per_leaf then has no effect.",
+        doc: "File that says where nodes hang: lines NODE,LEAF or NODE,LEAF,POD,RAIL, with NODE/DEVICE in place of NODE where the \
+              adapters of a node hang on different leaves; or Slurm's topology.conf, whose upper switches stand for pods. What a \
+              switch itself says by LLDP goes before it. Default: none; leaves are then known where switches tell them, and pods are not.",
+    },
+    Key {
+        path: "coordinator.rails_routed",
+        form: "true | false",
+        default: Some("true"),
+        example: "",
+        doc: "Whether packets get from one rail to another. With false, pairs of two rails are never probed and count as excluded. \
+              Default: true; such pairs are probed more seldom than those of one rail.",
+    },
+    Key {
+        path: "coordinator.maintenance_file",
+        form: "absolute path",
+        default: None,
+        example: "/run/rdmascope/nodes",
+        doc: "File with a line NODE STATE [REASON] for each node, as a cron job of yours writes it from \
+              sinfo -N -h -o '%N %T %E' or kubectl get nodes: nodes that Slurm drains or maintains, or Kubernetes has cordoned, are \
+              left out of sweeps and silenced. It is read again when it changes. Default: none; `rdmascope maintenance` does the same \
+              by hand.",
     },
     Key {
         path: "coordinator.streams_per_leaf",
@@ -176,6 +195,14 @@ pub(crate) const KEYS: [Key; 25] = [
         example: "",
         doc: "Bandwidth probes that may cross the uplinks of one leaf at the same time, on drained nodes too: the jobs of \
               other nodes share them. Default: four, half of the uplinks of a small leaf.",
+    },
+    Key {
+        path: "coordinator.streams_per_node",
+        form: "1 to 16",
+        default: Some("2"),
+        example: "",
+        doc: "Bandwidth probes that one node may carry at the same time. Default: two, which were seen not to slow each other on two \
+              cores; a node with eight adapters of 400 Gb/s carries eight.",
     },
     Key {
         path: "coordinator.mesh.pings_per_second",
@@ -208,6 +235,21 @@ pub(crate) const KEYS: [Key; 25] = [
         default: Some("10s"),
         example: "",
         doc: "Rest between two sweeps. Default: ten seconds, so that a small cluster is not probed without end.",
+    },
+    Key {
+        path: "coordinator.sweep.pairs_at_once",
+        form: "1 to 2048",
+        default: Some("1024"),
+        example: "",
+        doc: "Pairs that a sweep probes at the same time, at most. Default: 1024, every endpoint of 2,048.",
+    },
+    Key {
+        path: "coordinator.sweep.gigabytes_max",
+        form: "1 to 1000000000",
+        default: Some("2000000"),
+        example: "",
+        doc: "Gigabytes that one sweep may send. One that would send more is refused, and one that has sent them ends there. Default: \
+              two petabytes, with which all pairs of one rail of 1,024 endpoints at 400 Gb/s are measured once.",
     },
     Key {
         path: "coordinator.metrics.pairs_max",

@@ -8,6 +8,7 @@ mod expectations;
 mod keys;
 mod load;
 mod names;
+mod node_states;
 mod pinned;
 mod problem;
 mod reference;
@@ -22,6 +23,7 @@ pub use expectations::policy_reference;
 pub use keys::AGENT_PORT;
 pub use load::{CONFIG_BYTES_MAX, load, parse};
 pub use names::distance;
+pub use node_states::{NodeStatesError, in_maintenance, read_node_states};
 pub use pinned::pinned;
 pub use problem::{Problem, Problems};
 pub use reference::reference;
@@ -31,5 +33,7 @@ pub use settings::{
     MetricsConfig, SweepConfig, TransportKind,
 };
 pub use token::{Token, TokenError};
-pub use topology::{Leaves, TopologyError, TopologyProblem, leaves, read_leaves};
+pub use topology::{
+    Topology, TopologyError, TopologyProblem, expanded as node_names, read_topology, topology,
+};
 pub use values::{HostPort, HostPortError};

@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn children_are_keys_and_sections_of_that_level_alone() {
         assert_eq!(children(""), ["agent", "coordinator", "log", "policy", "manifest"]);
-        assert_eq!(children("coordinator.sweep"), ["coverage", "pause"]);
+        assert_eq!(children("coordinator.sweep"), ["coverage", "pause", "pairs_at_once", "gigabytes_max"]);
         assert!(children("coordinator").contains(&"mesh") && !children("coordinator").contains(&"coverage"));
     }
 }

@@ -75,10 +75,16 @@ pub struct CoordinatorConfig {
     pub state_dir: Option<PathBuf>,
     /// Services by their names.
     pub services: BTreeMap<String, ServiceConfig>,
-    /// File that says which leaf each node hangs on; `None`: not known.
+    /// File that says where nodes hang; `None`: not known.
     pub topology_file: Option<PathBuf>,
+    /// Packets get from one rail to another.
+    pub rails_routed: bool,
+    /// File that says which nodes are in maintenance; `None`: none says so.
+    pub maintenance_file: Option<PathBuf>,
     /// Streams that may cross the uplinks of one leaf at the same time, 1 to 64.
     pub streams_per_leaf: u32,
+    /// Streams that one machine may carry at the same time, 1 to 16.
+    pub streams_per_node: u32,
     /// Pings that are always on.
     pub mesh: MeshConfig,
     /// Continuous sweeps.
@@ -103,6 +109,10 @@ pub struct SweepConfig {
     pub coverage: Duration,
     /// Rest between two sweeps, at most 1 h.
     pub pause: Duration,
+    /// Pairs that a sweep probes at the same time, 1 to 2,048.
+    pub pairs_at_once: u32,
+    /// Gigabytes that one sweep may send, at least 1.
+    pub gigabytes_max: u32,
 }
 
 /// Prometheus metrics.
@@ -275,7 +285,10 @@ fn coordinator(reader: &mut Reader<'_>) -> Option<CoordinatorConfig> {
     let state_dir = reader.may("coordinator.state_dir", values::absolute_path);
     let services = reader.may("coordinator.services", services::services);
     let topology_file = reader.may("coordinator.topology_file", values::absolute_path);
-    let streams = reader.must("coordinator.streams_per_leaf", |value| values::whole(value, 1..=64));
+    let routed = reader.must("coordinator.rails_routed", values::truth);
+    let maintenance_file = reader.may("coordinator.maintenance_file", values::absolute_path);
+    let per_leaf = reader.must("coordinator.streams_per_leaf", |value| values::whole(value, 1..=64));
+    let per_node = reader.must("coordinator.streams_per_node", |value| values::whole(value, 1..=16));
     let pings = reader.must("coordinator.mesh.pings_per_second", |value| values::whole(value, 1..=10));
     let labels = reader.must("coordinator.mesh.labels", |value| values::whole(value, 1..=256));
     let coverage = reader.must("coordinator.sweep.coverage", |value| {
@@ -283,6 +296,9 @@ fn coordinator(reader: &mut Reader<'_>) -> Option<CoordinatorConfig> {
     });
     let pause =
         reader.must("coordinator.sweep.pause", |value| values::duration(value, Duration::ZERO..=HOUR));
+    let at_once = reader.must("coordinator.sweep.pairs_at_once", |value| values::whole(value, 1..=2_048));
+    let gigabytes =
+        reader.must("coordinator.sweep.gigabytes_max", |value| values::whole(value, 1..=1_000_000_000));
     let pairs_max = reader.must("coordinator.metrics.pairs_max", |value| values::whole(value, 0..=100_000));
     Some(CoordinatorConfig {
         listen: listen?,
@@ -291,9 +307,17 @@ fn coordinator(reader: &mut Reader<'_>) -> Option<CoordinatorConfig> {
         state_dir: state_dir?,
         services: services?.unwrap_or_default(),
         topology_file: topology_file?,
-        streams_per_leaf: streams?,
+        rails_routed: routed?,
+        maintenance_file: maintenance_file?,
+        streams_per_leaf: per_leaf?,
+        streams_per_node: per_node?,
         mesh: MeshConfig { pings_per_second: pings?, labels: labels? },
-        sweep: SweepConfig { coverage: coverage?, pause: pause? },
+        sweep: SweepConfig {
+            coverage: coverage?,
+            pause: pause?,
+            pairs_at_once: at_once?,
+            gigabytes_max: gigabytes?,
+        },
         metrics: MetricsConfig { pairs_max: pairs_max? },
     })
 }

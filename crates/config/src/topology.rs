@@ -1,8 +1,10 @@
-//! Which leaf switch each node hangs on, from a CSV file or from Slurm's `topology.conf`.
+//! Where nodes and their adapters hang in the fabric, from a CSV file or from Slurm's `topology.conf`.
 //!
-//! CSV: lines `NODE,LEAF`; a first line `node,leaf` is a heading. Slurm: lines `SwitchName=LEAF Nodes=NODES` of its plugin
-//! topology/tree (or `BlockName=` of topology/block), with nodes as it writes them: `node[01-18,20],gpu7`
-//! (<https://slurm.schedmd.com/topology.conf.html>); switches of switches are no leaves. `#` begins a comment in both.
+//! CSV: lines `NODE,LEAF`, or `NODE,LEAF,POD` or `NODE,LEAF,POD,RAIL`; `NODE/DEVICE` (or `NODE/DEVICE/PORT`) in place of `NODE` where the
+//! adapters of a node hang on different leaves. What is empty is not known. A first line that begins with `node` is a heading. Slurm:
+//! lines `SwitchName=LEAF Nodes=NODES` of its plugin topology/tree (or `BlockName=` of topology/block), with nodes as it writes them:
+//! `node[01-18,20],gpu7`; `SwitchName=POD Switches=LEAVES` names the switch above them, which stands for the pod
+//! (<https://slurm.schedmd.com/topology.conf.html>). `#` begins a comment in both.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,13 +15,21 @@ use std::path::{Path, PathBuf};
 const FILE_BYTES_MAX: u64 = 8 << 20;
 
 /// Most nodes that one file may name: a slip such as `node[1-99999999]` must not fill the memory.
-const NODES_MAX: usize = 100_000;
+pub(crate) const NODES_MAX: usize = 100_000;
 
 /// Problems that are shown at once.
 const PROBLEMS_MAX: usize = 10;
 
-/// Leaf by node.
-pub type Leaves = BTreeMap<String, String>;
+/// What the file tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// Leaf by `NODE`, `NODE/DEVICE` or `NODE/DEVICE/PORT`.
+    pub leaves: BTreeMap<String, String>,
+    /// Rail likewise.
+    pub rails: BTreeMap<String, String>,
+    /// Pod by leaf.
+    pub pods: BTreeMap<String, String>,
+}
 
 /// Why a topology file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -58,44 +68,89 @@ impl fmt::Display for TopologyProblem {
     }
 }
 
-fn told(problems: &[TopologyProblem]) -> String {
+pub(crate) fn told(problems: &[TopologyProblem]) -> String {
     let shown: Vec<_> = problems.iter().take(PROBLEMS_MAX).map(ToString::to_string).collect();
     let more = problems.len().saturating_sub(PROBLEMS_MAX);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     shown.join("; ") + &more
 }
 
-/// Reads the leaves from a file.
+/// Reads a topology file.
 ///
 /// # Errors
 /// It cannot be read, or what is wrong with it, line by line.
-pub fn read_leaves(path: &Path) -> Result<Leaves, TopologyError> {
+pub fn read_topology(path: &Path) -> Result<Topology, TopologyError> {
     let mut text = String::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
     read.map_err(|source| TopologyError::Read { path: path.to_owned(), source })?;
-    leaves(&text).map_err(|problems| TopologyError::Content { path: path.to_owned(), problems })
+    topology(&text).map_err(|problems| TopologyError::Content { path: path.to_owned(), problems })
 }
 
-/// The leaves in a text, or every line that is wrong.
+/// The topology in a text, or every line that is wrong.
 ///
 /// # Errors
 /// The lines.
-pub fn leaves(text: &str) -> Result<Leaves, Vec<TopologyProblem>> {
-    let mut found = Leaves::new();
+pub fn topology(text: &str) -> Result<Topology, Vec<TopologyProblem>> {
+    let mut found = Topology::default();
     let mut problems = Vec::new();
     let mut heading = true;
     for (line, text) in joined(text) {
-        let pairs = if text.contains('=') { slurm(&text) } else { csv(&text, heading) };
+        let said = match text.contains('=') {
+            true => slurm(&text),
+            false if heading && is_heading(&text) => Ok(Line::default()),
+            false => csv(&text),
+        };
         heading = false;
-        let added =
-            pairs.and_then(|(leaf, nodes)| nodes.iter().try_for_each(|node| add(&mut found, node, &leaf)));
+        let added = said.and_then(|said| found.add(&said));
         problems.extend(added.err().map(|what| TopologyProblem { line, what }));
     }
-    if problems.is_empty() && found.is_empty() {
+    if problems.is_empty() && found.leaves.is_empty() && found.rails.is_empty() {
         let what = "no node is named: write NODE,LEAF or SwitchName=LEAF Nodes=NODES".to_owned();
         problems.push(TopologyProblem { line: 1, what });
     }
     if problems.is_empty() { Ok(found) } else { Err(problems) }
+}
+
+/// What one line says.
+#[derive(Default)]
+struct Line {
+    /// `NODE`, `NODE/DEVICE` or `NODE/DEVICE/PORT`.
+    who: Vec<String>,
+    leaf: Option<String>,
+    rail: Option<String>,
+    /// Leaves, and the pod that they are in.
+    pod: Option<(Vec<String>, String)>,
+}
+
+impl Topology {
+    fn add(&mut self, line: &Line) -> Result<(), String> {
+        for who in &line.who {
+            put(&mut self.leaves, who, line.leaf.as_deref(), "on")?;
+            put(&mut self.rails, who, line.rail.as_deref(), "of rail")?;
+        }
+        if let Some((leaves, pod)) = &line.pod {
+            leaves.iter().try_for_each(|leaf| put(&mut self.pods, leaf, Some(pod), "in"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes down what is said of something, which can be said once.
+fn put(found: &mut BTreeMap<String, String>, who: &str, what: Option<&str>, is: &str) -> Result<(), String> {
+    let Some(what) = what else { return Ok(()) };
+    match found.get(who) {
+        Some(other) if other != what => Err(format!(
+            "{} is {is} {} already, and cannot be {is} {} too",
+            shown(who),
+            shown(other),
+            shown(what)
+        )),
+        None if found.len() >= NODES_MAX => Err(format!("more than {NODES_MAX} nodes")),
+        _ => {
+            found.insert(who.to_owned(), what.to_owned());
+            Ok(())
+        }
+    }
 }
 
 /// Lines with something on them, by the number that they begin with; a `\` at its end joins a line with the next one.
@@ -118,39 +173,59 @@ fn joined(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-fn csv(line: &str, heading: bool) -> Result<(String, Vec<String>), String> {
-    let fields: Vec<&str> = line.split(',').map(|field| field.trim().trim_matches('"')).collect();
-    match fields[..] {
-        ["node", "leaf"] if heading => Ok((String::new(), Vec::new())),
-        [node, leaf] if !node.is_empty() && !leaf.is_empty() => Ok((leaf.to_owned(), vec![node.to_owned()])),
-        _ => Err(format!("'{}' is not NODE,LEAF", shown(line))),
-    }
+fn is_heading(line: &str) -> bool {
+    let mut fields = line.split(',').map(str::trim);
+    let mut is = |word: &str| fields.next().is_some_and(|field| field.eq_ignore_ascii_case(word));
+    is("node") && is("leaf")
 }
 
-/// The leaf of a line, and its nodes; a switch of switches has none.
-fn slurm(line: &str) -> Result<(String, Vec<String>), String> {
-    let (mut leaf, mut nodes, mut above) = (None, None, false);
+fn csv(line: &str) -> Result<Line, String> {
+    let mut fields = line.split(',').map(|field| field.trim().trim_matches('"'));
+    let mut next = || fields.next().unwrap_or_default().to_owned();
+    let [who, leaf, pod, rail] = [next(), next(), next(), next()];
+    let parts: Vec<&str> = who.split('/').collect();
+    let named = parts.len() <= 3 && parts.iter().all(|part| !part.is_empty());
+    let said = !leaf.is_empty() || (pod.is_empty() && !rail.is_empty());
+    if fields.next().is_some() || !named || !said {
+        return Err(format!("'{}' is not NODE,LEAF or NODE/DEVICE,LEAF,POD,RAIL", shown(line)));
+    }
+    let told = |text: String| (!text.is_empty()).then_some(text);
+    let pod = told(pod).map(|pod| (vec![leaf.clone()], pod));
+    Ok(Line { who: vec![who], leaf: told(leaf), rail: told(rail), pod })
+}
+
+/// A leaf and its nodes, or a switch and the switches below it.
+fn slurm(line: &str) -> Result<Line, String> {
+    let (mut name, mut nodes, mut below, mut above) = (None, None, None, false);
     for part in line.split_whitespace() {
         let (key, value) =
             part.split_once('=').ok_or_else(|| format!("'{}' is not KEY=VALUE", shown(part)))?;
         match key.to_ascii_lowercase().as_str() {
-            "switchname" | "blockname" => leaf = Some(value.to_owned()),
+            "switchname" | "blockname" => name = Some(value).filter(|name| !name.is_empty()),
             "nodes" => nodes = Some(value),
-            "switches" | "blocksizes" | "blocks" => above = true,
+            "switches" => below = Some(value),
+            "blocksizes" | "blocks" => above = true,
             "linkspeed" => {}
             _ => return Err(format!("'{}' is no key of topology.conf", shown(key))),
         }
     }
-    match (leaf, nodes) {
-        (Some(leaf), Some(nodes)) if !leaf.is_empty() => Ok((leaf, expanded(nodes)?)),
-        (leaf, None) if above => Ok((leaf.unwrap_or_default(), Vec::new())),
-        (None, Some(_)) => Err("nodes without a SwitchName".to_owned()),
+    let leaf = name.map(str::to_owned);
+    match (name, nodes, below) {
+        (Some(_), Some(nodes), _) => Ok(Line { who: expanded(nodes)?, leaf, ..Line::default() }),
+        (Some(name), None, Some(below)) => {
+            Ok(Line { pod: Some((expanded(below)?, name.to_owned())), ..Line::default() })
+        }
+        (_, None, None) if above => Ok(Line::default()),
+        (None, ..) => Err("nodes or switches without a SwitchName".to_owned()),
         _ => Err("neither Nodes nor Switches".to_owned()),
     }
 }
 
-/// Names of a list such as `node[01-18,20],gpu7`.
-fn expanded(list: &str) -> Result<Vec<String>, String> {
+/// Names of a list such as `node[01-18,20],gpu7`, as Slurm writes it.
+///
+/// # Errors
+/// What is wrong with the list.
+pub fn expanded(list: &str) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     let (mut depth, mut begin) = (0_i32, 0);
     for (at, letter) in list.char_indices().chain([(list.len(), ',')]) {
@@ -196,22 +271,6 @@ fn names(part: &str) -> Result<Vec<String>, String> {
     Ok(all)
 }
 
-fn add(found: &mut Leaves, node: &str, leaf: &str) -> Result<(), String> {
-    match found.get(node) {
-        Some(other) if other != leaf => Err(format!(
-            "node {} is on {} already, and cannot be on {} too",
-            shown(node),
-            shown(other),
-            shown(leaf)
-        )),
-        _ if found.len() >= NODES_MAX => Err(format!("more than {NODES_MAX} nodes")),
-        _ => {
-            found.insert(node.to_owned(), leaf.to_owned());
-            Ok(())
-        }
-    }
-}
-
 fn shown(text: &str) -> String {
     crate::values::shown(text)
 }
@@ -220,18 +279,38 @@ fn shown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn pairs(text: &str) -> Vec<(String, String)> {
-        leaves(text).unwrap().into_iter().collect()
+    fn leaves(text: &str) -> Vec<(String, String)> {
+        topology(text).unwrap().leaves.into_iter().collect()
+    }
+
+    fn pair(a: &str, b: &str) -> (String, String) {
+        (a.to_owned(), b.to_owned())
     }
 
     fn wrong(text: &str) -> String {
-        told(&leaves(text).unwrap_err())
+        told(&topology(text).unwrap_err())
     }
 
     #[test]
     fn a_csv_file_names_the_leaf_of_each_node() {
         let text = "node,leaf\n# rack 1\nn1, leaf1\n\n\"n2\",leaf2 # new\n";
-        assert_eq!(pairs(text), [("n1".into(), "leaf1".into()), ("n2".into(), "leaf2".into())]);
+        assert_eq!(leaves(text), [pair("n1", "leaf1"), pair("n2", "leaf2")]);
+    }
+
+    #[test]
+    fn a_csv_file_may_name_each_adapter_its_pod_and_its_rail() {
+        let text = "Node,Leaf,Pod,Rail\nn1/mlx5_0,leaf1,pod1,rail1\nn1/mlx5_1/2,leaf2,pod1\nn2/mlx5_0,,,rail1\nn3,leaf9,,\n";
+        let found = topology(text).unwrap();
+        assert_eq!(
+            Vec::from_iter(found.leaves),
+            [pair("n1/mlx5_0", "leaf1"), pair("n1/mlx5_1/2", "leaf2"), pair("n3", "leaf9")]
+        );
+        assert_eq!(Vec::from_iter(found.rails), [pair("n1/mlx5_0", "rail1"), pair("n2/mlx5_0", "rail1")]);
+        assert_eq!(Vec::from_iter(found.pods), [pair("leaf1", "pod1"), pair("leaf2", "pod1")]);
+        for bad in ["n1", "n1,", "n1,,pod1", ",leaf", "n1/,leaf", "a/b/1/2,leaf", "n1,leaf,pod,rail,more"] {
+            assert!(wrong(bad).contains("is not NODE,LEAF"), "{bad}: {}", wrong(bad));
+        }
+        assert!(wrong("n1,leaf1,pod1\nn2,leaf1,pod2\n").contains("leaf1 is in pod1 already"));
     }
 
     #[test]
@@ -240,12 +319,14 @@ mod tests {
                     switchname=leaf2 \\\n  nodes=r[1-2]n[1-2]-ib\n\
                     SwitchName=spine Switches=leaf[1-2]\n";
         let on = |leaf: &str| -> Vec<String> {
-            pairs(text).into_iter().filter(|(_, of)| of == leaf).map(|(node, _)| node).collect()
+            leaves(text).into_iter().filter(|(_, of)| of == leaf).map(|(node, _)| node).collect()
         };
         assert_eq!(on("leaf1"), ["gpu7", "node08", "node09", "node10", "node12"]);
         assert_eq!(on("leaf2"), ["r1n1-ib", "r1n2-ib", "r2n1-ib", "r2n2-ib"]);
-        assert_eq!(pairs(text).len(), 9, "a switch of switches is no leaf");
-        assert_eq!(pairs("BlockName=b1 Nodes=n[1-2]\nBlockSizes=2\n").len(), 2);
+        assert_eq!(leaves(text).len(), 9, "a switch of switches is no leaf");
+        let pods = Vec::from_iter(topology(text).unwrap().pods);
+        assert_eq!(pods, [pair("leaf1", "spine"), pair("leaf2", "spine")], "it stands for the pod");
+        assert_eq!(leaves("BlockName=b1 Nodes=n[1-2]\nBlockSizes=2\n").len(), 2);
     }
 
     #[test]
@@ -253,14 +334,16 @@ mod tests {
         let text = "SwitchName=a Nodes=n[1-\nSwitchName=b Nodes=n5\n\nSwitchName=c Nodes=n5\nNodes=n6\nn7\nSwitchName=d Node=n8\n";
         assert_eq!(
             wrong(text),
-            "line 1: a bracket is not closed in 'n[1-'; line 4: node n5 is on b already, and cannot be on c too; \
-             line 5: nodes without a SwitchName; line 6: 'n7' is not NODE,LEAF; line 7: 'Node' is no key of topology.conf"
+            "line 1: a bracket is not closed in 'n[1-'; line 4: n5 is on b already, and cannot be on c too; \
+             line 5: nodes or switches without a SwitchName; line 6: 'n7' is not NODE,LEAF or NODE/DEVICE,LEAF,POD,RAIL; \
+             line 7: 'Node' is no key of topology.conf"
         );
         assert!(wrong("").contains("no node is named"));
         assert!(wrong("# nothing\n").contains("no node is named"));
         assert!(wrong("SwitchName=a Nodes=n[2-1]").contains("is not a list of nodes"));
         assert!(wrong("SwitchName=a Nodes=n1]").contains("bracket is not closed"));
         assert!(wrong("SwitchName=a").contains("neither Nodes nor Switches"));
+        assert!(wrong("Switches=a").contains("without a SwitchName"));
         let many: String = (0..30).map(|_| "x\n").collect();
         assert!(wrong(&many).ends_with("; and 20 more"));
     }
@@ -273,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_there_is_named() {
-        let error = read_leaves(Path::new("/nonexistent/topology.csv")).unwrap_err();
+        let error = read_topology(Path::new("/nonexistent/topology.csv")).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/topology.csv"), "{error}");
     }
 }

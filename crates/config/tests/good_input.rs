@@ -27,7 +27,11 @@ fn without_a_file_the_safe_defaults_hold() {
     assert_eq!(config.coordinator.sweep.pause, Duration::from_secs(10));
     assert_eq!(config.coordinator.metrics.pairs_max, 10_000);
     assert_eq!((&config.coordinator.state_dir, config.coordinator.insecure), (&None, false));
-    assert_eq!((&config.coordinator.topology_file, config.coordinator.streams_per_leaf), (&None, 4));
+    assert_eq!((&config.coordinator.topology_file, &config.coordinator.maintenance_file), (&None, &None));
+    assert_eq!((config.coordinator.streams_per_leaf, config.coordinator.streams_per_node), (4, 2));
+    assert!(config.coordinator.rails_routed);
+    assert_eq!(config.coordinator.sweep.pairs_at_once, 1_024);
+    assert_eq!(config.coordinator.sweep.gigabytes_max, 2_000_000);
     assert_eq!((config.agent.transport, config.agent.insecure), (TransportKind::Verbs, false));
     assert_eq!((config.agent.listen, config.agent.state_dir), (None, PathBuf::from("/run/rdmascope")));
     assert!(config.agent.devices.is_empty());
@@ -41,8 +45,9 @@ fn every_key_reaches_its_field() {
          transport: tcp, listen: '[::1]:82', state_dir: /s, insecure: true,\n  \
          workloads: ['py*'], kernel_log: /k, log_rules: /r}\n\
          coordinator: {listen: 10.0.0.1:83, token_file: /no/such/b, insecure: true, state_dir: /t,\n  \
-         topology_file: /l, streams_per_leaf: 64,\n  \
-         mesh: {pings_per_second: 3, labels: 64}, sweep: {coverage: 2m, pause: 0s}, metrics: {pairs_max: 0}}\n\
+         topology_file: /l, rails_routed: false, maintenance_file: /m, streams_per_leaf: 64, streams_per_node: 8,\n  \
+         mesh: {pings_per_second: 3, labels: 64}, metrics: {pairs_max: 0},\n  \
+         sweep: {coverage: 2m, pause: 0s, pairs_at_once: 7, gigabytes_max: 5}}\n\
          log: {level: trace, format: json}\n",
     );
     assert_eq!(config.agent.coordinator, Some(HostPort { host: "c.example.net".to_owned(), port: 81 }));
@@ -56,9 +61,12 @@ fn every_key_reaches_its_field() {
     assert_eq!(config.coordinator.token_file, Some("/no/such/b".into()));
     assert_eq!((config.coordinator.state_dir, config.coordinator.insecure), (Some("/t".into()), true));
     assert_eq!(
-        (config.coordinator.topology_file, config.coordinator.streams_per_leaf),
-        (Some("/l".into()), 64)
+        (config.coordinator.topology_file, config.coordinator.maintenance_file),
+        (Some("/l".into()), Some("/m".into()))
     );
+    assert_eq!((config.coordinator.streams_per_leaf, config.coordinator.streams_per_node), (64, 8));
+    assert!(!config.coordinator.rails_routed);
+    assert_eq!((config.coordinator.sweep.pairs_at_once, config.coordinator.sweep.gigabytes_max), (7, 5));
     assert_eq!(config.coordinator.mesh.pings_per_second, 3);
     assert_eq!(config.coordinator.mesh.labels, 64);
     assert_eq!(config.coordinator.sweep.coverage, Duration::from_secs(120));
@@ -202,8 +210,8 @@ fn every_field_of_the_settings_is_documented() {
         assert!(documented, "field `{field}` has no row in keys.rs:\n{debug}");
         fields += 1;
     }
-    assert_eq!(fields, 25 + 6, "25 keys and 6 sections");
-    assert_eq!(text.lines().filter(|line| is_key(line)).count(), 25);
+    assert_eq!(fields, 30 + 6, "30 keys and 6 sections");
+    assert_eq!(text.lines().filter(|line| is_key(line)).count(), 30);
 }
 
 fn shipped(name: &str) -> PathBuf {

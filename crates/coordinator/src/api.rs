@@ -1,7 +1,10 @@
 //! The routes of the coordinator's port, and the calls that only look.
 
 use crate::hub::Hub;
-use crate::{commands, findings, metrics, page, report, socket, views};
+use crate::{
+    commands, diagnosis, findings, incidents, metrics, page, report, socket, stream, sweeps as sweep_views,
+    views,
+};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
@@ -39,6 +42,10 @@ pub(crate) fn router(hub: Arc<Hub>) -> Router {
         .route("/api/v1/nodes/{node}/remove", post(findings::remove))
         .route("/api/v1/findings", get(findings::list))
         .route("/api/v1/events", get(findings::events))
+        .route("/api/v1/events/stream", get(stream::events))
+        .route("/api/v1/incidents", get(incidents::list))
+        .route("/api/v1/incidents/{id}", get(incidents::one))
+        .route("/api/v1/diagnosis", get(diagnosis::diagnosis))
         .route("/api/v1/acknowledgements", post(findings::acknowledge))
         .route("/api/v1/maintenance", get(findings::maintenances).post(findings::maintain))
         .route("/api/v1/endpoints", get(endpoints))
@@ -107,13 +114,16 @@ async fn services(State(hub): State<Arc<Hub>>) -> Response {
 }
 
 async fn sweeps(State(hub): State<Arc<Hub>>) -> Response {
-    json(StatusCode::OK, &hub.read(views::sweeps))
+    json(StatusCode::OK, &hub.read(sweep_views::sweeps))
 }
 
 async fn sweep(State(hub): State<Arc<Hub>>, Path(id): Path<String>) -> Response {
     let Ok(number) = id.parse::<u64>() else { return bad_number("sweep", &id) };
     let found = hub.read(|state, now| {
-        state.sweep().filter(|sweep| sweep.id == number).map(|sweep| views::sweep(sweep, now, true))
+        state
+            .sweep()
+            .filter(|sweep| sweep.id == number)
+            .map(|sweep| sweep_views::sweep(state, sweep, now, true))
     });
     match found {
         Some(view) => json(StatusCode::OK, &view),
@@ -197,7 +207,7 @@ async fn matrix(
     (headers, Body::from_stream(futures_util::stream::iter(portions))).into_response()
 }
 
-fn bad_number(what: &str, text: &str) -> Response {
+pub(crate) fn bad_number(what: &str, text: &str) -> Response {
     let text: String = text.chars().take(40).collect();
     problem(&Problem::bad_request(format!("'{text}' is not the number of a {what}")))
 }

@@ -2,7 +2,7 @@
 
 use crate::api::{BODY_BYTES_MAX, json, problem};
 use crate::hub::Hub;
-use crate::{report, views};
+use crate::{report, sweeps, views};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
@@ -59,13 +59,31 @@ pub(crate) async fn start_sweep(
         Ok(request) => request,
         Err(wrong) => return problem(&wrong),
     };
+    if let Err(wrong) = check_class(request.class) {
+        return problem(&Problem::bad_request(wrong));
+    }
+    let order = sweeps::order(&request);
+    if request.dry_run {
+        return match hub.write(|state, now| state.plan_sweep(&order, now)) {
+            Ok(plan) => json(StatusCode::OK, &sweeps::plan(&plan)),
+            Err(error) => refused(&error),
+        };
+    }
     let started = hub.write(|state, now| {
-        let id = state.start_sweep(request.metric.metrics(), request.drained, now)?;
-        Ok((id, state.sweep().map(|sweep| views::sweep(sweep, now, true))))
+        let id = state.start_sweep_of(&order, now)?;
+        Ok((id, state.sweep().map(|sweep| sweeps::sweep(state, sweep, now, true))))
     });
     match started {
         Ok((id, view)) => {
-            info!(sweep = id, metric = request.metric.as_str(), drained = request.drained, "sweep begins");
+            info!(
+                sweep = id,
+                metric = request.metric.as_str(),
+                drained = request.drained,
+                nodes = request.nodes.as_ref().map(Vec::len),
+                cross_rail = request.cross_rail,
+                quick = request.quick,
+                "sweep begins"
+            );
             json(StatusCode::ACCEPTED, &view)
         }
         Err(error) => refused(&error),

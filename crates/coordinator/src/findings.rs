@@ -63,6 +63,7 @@ pub(crate) struct WantedEvents {
     kind: Option<String>,
     limit: Option<usize>,
     before: Option<u64>,
+    since: Option<String>,
 }
 
 impl WantedEvents {
@@ -77,26 +78,44 @@ impl WantedEvents {
 pub(crate) async fn events(State(hub): State<Arc<Hub>>, Query(wanted): Query<WantedEvents>) -> Response {
     let limit = wanted.limit.unwrap_or(EVENTS_DEFAULT).clamp(1, EVENTS_MAX);
     let before = wanted.before.unwrap_or(u64::MAX);
+    let since = match wanted.since.as_deref().map(str::parse::<Wall>).transpose() {
+        Ok(since) => since.unwrap_or_default(),
+        Err(error) => return problem(&Problem::bad_request(error.to_string())),
+    };
+    let fits = move |event: &EventView| event.at_ms >= since.0 && wanted.fits(event);
     let (mut events, oldest_held) = hub.read(|state, _| {
         let rows = state.health().events().filter(|row| row.number < before).map(event);
-        let found: Vec<_> = rows.filter(|event| wanted.fits(event)).take(limit).collect();
+        let found: Vec<_> = rows.filter(|event| fits(event)).take(limit).collect();
         (found, state.health().events().last().map_or(u64::MAX, |row| row.number))
     });
-    if events.len() < limit && hub.store.get().is_some() {
-        let (hub, wanted, room) = (Arc::clone(&hub), wanted.clone(), limit - events.len());
-        let from_disk = tokio::task::spawn_blocking(move || {
-            hub.store
-                .get()
-                .map(|store| store.older(before.min(oldest_held), room, |event| wanted.fits(event)))
-        });
-        match from_disk.await {
-            Ok(Some(Ok(older))) => events.extend(older),
-            Ok(Some(Err(error))) => return problem(&Problem::internal(error.to_string())),
-            Ok(None) | Err(_) => {}
+    if events.len() < limit {
+        match from_disk(&hub, before.min(oldest_held), limit - events.len(), fits).await {
+            Ok(older) => events.extend(older),
+            Err(error) => return problem(&Problem::internal(error)),
         }
     }
     let older_before = events.last().filter(|_| events.len() == limit).map(|event| event.number);
     json(StatusCode::OK, &EventList { events, older_before })
+}
+
+/// Events on disk older than `before` that fit, the newest first; none where there is no disk. The error is in words.
+pub(crate) async fn from_disk(
+    hub: &Arc<Hub>,
+    before: u64,
+    limit: usize,
+    fits: impl Fn(&EventView) -> bool + Send + 'static,
+) -> Result<Vec<EventView>, String> {
+    if hub.store.get().is_none() {
+        return Ok(Vec::new());
+    }
+    let hub = Arc::clone(hub);
+    let read =
+        tokio::task::spawn_blocking(move || hub.store.get().map(|store| store.older(before, limit, fits)));
+    match read.await {
+        Ok(Some(Ok(older))) => Ok(older),
+        Ok(Some(Err(error))) => Err(error.to_string()),
+        Ok(None) | Err(_) => Ok(Vec::new()),
+    }
 }
 
 /// `GET /api/v1/nodes/{node}`.
@@ -143,7 +162,21 @@ pub(crate) async fn acknowledge(
         Ok(request) => request,
         Err(wrong) => return problem(&wrong),
     };
-    let note = (!asked.undo).then(|| asked.note.chars().take(240).collect());
+    let note: Option<String> = (!asked.undo).then(|| asked.note.chars().take(240).collect());
+    if let Some(incident) = asked.incident {
+        if !asked.node.is_empty() || !asked.id.is_empty() || asked.subject.is_some() {
+            return problem(&Problem::bad_request(
+                "an incident, or a finding by node and id: give one of them",
+            ));
+        }
+        return match hub.write(|state, now| state.acknowledge_incident(incident, note, now)) {
+            Ok(()) => {
+                info!(incident, undo = asked.undo, "incident acknowledged");
+                json(StatusCode::OK, &AcknowledgeAnswer { findings: 1 })
+            }
+            Err(error) => refused(&error),
+        };
+    }
     let done = hub
         .write(|state, now| state.acknowledge(&asked.node, &asked.id, asked.subject.as_deref(), note, now));
     match done {
@@ -157,7 +190,7 @@ pub(crate) async fn acknowledge(
 
 /// `GET /api/v1/maintenance`.
 pub(crate) async fn maintenances(State(hub): State<Arc<Hub>>) -> Response {
-    json(StatusCode::OK, &hub.read(|state, _| maintenance_list(state)))
+    json(StatusCode::OK, &maintenance_list(&hub))
 }
 
 /// `POST /api/v1/maintenance`.
@@ -175,19 +208,21 @@ pub(crate) async fn maintain(
     }
     let how_long = asked.seconds.map(Duration::from_secs);
     let note: String = asked.note.chars().take(240).collect();
-    match hub.write(|state, now| {
-        state.maintain(&asked.nodes, how_long, note, now).map(|()| maintenance_list(state))
-    }) {
-        Ok(list) => {
+    match hub.write(|state, now| state.maintain(&asked.nodes, how_long, note, now)) {
+        Ok(()) => {
             info!(nodes = asked.nodes, seconds = asked.seconds, "maintenance changed");
-            json(StatusCode::OK, &list)
+            json(StatusCode::OK, &maintenance_list(&hub))
         }
         Err(error) => refused(&error),
     }
 }
 
-fn maintenance_list(state: &Coordinator) -> MaintenanceList {
-    MaintenanceList { maintenances: state.health().maintenances().iter().map(maintenance).collect() }
+fn maintenance_list(hub: &Hub) -> MaintenanceList {
+    let maintenances = hub.read(|state, _| {
+        let (ordered, listed) = (state.health().maintenances(), state.health().listed());
+        ordered.iter().chain(listed.values()).map(maintenance).collect()
+    });
+    MaintenanceList { maintenances, file: hub.maintenance.get().map(|file| file.view()) }
 }
 
 /// An event as the API shows it, and as it is kept.
@@ -203,6 +238,7 @@ pub(crate) fn event(row: &EventRow) -> EventView {
         before: row.before.clone(),
         after: row.after.clone(),
         text: row.text.clone(),
+        basis: row.basis.clone(),
     }
 }
 
@@ -219,11 +255,15 @@ pub(crate) fn event_row(view: &EventView) -> Option<EventRow> {
         before: view.before.clone(),
         after: view.after.clone(),
         text: view.text.clone(),
+        basis: view.basis.clone(),
     })
 }
 
 /// Everything that is not fine and is wanted: what agents found, and what differs between nodes. Open ones come first.
-fn findings(state: &Coordinator, wanted: impl Fn(&str, &FindingBrief) -> bool) -> Vec<NodeFinding> {
+pub(crate) fn findings(
+    state: &Coordinator,
+    wanted: impl Fn(&str, &FindingBrief) -> bool,
+) -> Vec<NodeFinding> {
     let mut all: Vec<(FindingState, Status, NodeFinding)> = Vec::new();
     each(state, |node, found| {
         if wanted(node, found) {
@@ -296,8 +336,9 @@ pub(crate) fn maintenance(found: &Maintenance) -> MaintenanceView {
     MaintenanceView {
         nodes: found.nodes.clone(),
         since: found.since.to_string(),
-        until: found.until.to_string(),
+        until: (found.until != Wall(u64::MAX)).then(|| found.until.to_string()),
         note: found.note.clone(),
+        from: if found.until == Wall(u64::MAX) { "file" } else { "operator" }.to_owned(),
     }
 }
 

@@ -1,20 +1,25 @@
 //! The one place that holds the coordinator's state and its connections.
 
+use crate::incidents;
+use crate::maintenance::MaintenanceFile;
 use crate::store::{self, Notes, Store};
+use crate::stream::{Stream, Told};
 use axum::body::Bytes;
 use prometheus::Registry;
 use rdmascope_config::Token;
 use rdmascope_control::coordinator::{
     Action, ConnectionId, Coordinator, Event, EventRow, Probed, Refusal, RowKind, Settings,
 };
+use rdmascope_expose::api::IncidentView;
 use rdmascope_expose::metrics::CoordinatorOwn;
 use rdmascope_host::Clock;
 use rdmascope_link::{ToAgent, ToCoordinator};
+use rdmascope_localise::{Incident, IncidentState};
 use rdmascope_model::{Now, Peer};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, broadcast, mpsc};
 use tracing::{debug, info, warn};
 
 /// Frames that wait for one agent; an agent that lets so many pile up does not read, and its connection is closed.
@@ -43,6 +48,9 @@ pub(crate) struct Hub {
     pub(crate) registry: Registry,
     /// Where history is kept over a restart; empty without a folder for it.
     pub(crate) store: OnceLock<Store>,
+    stream: Stream,
+    /// Where nodes in maintenance are listed; empty without such a file.
+    pub(crate) maintenance: OnceLock<Arc<MaintenanceFile>>,
 }
 
 struct Inner {
@@ -51,6 +59,8 @@ struct Inner {
     connections_made: u64,
     /// Parts of address books that were encoded last, oldest first: thousands of connections get the same.
     books: VecDeque<EncodedBook>,
+    /// Incidents by their number, as readers of the stream know them.
+    told: BTreeMap<u64, IncidentState>,
 }
 
 /// A part of an address book: its peers, generation and base, and the frame.
@@ -79,6 +89,7 @@ impl Hub {
             connections: BTreeMap::new(),
             connections_made: 0,
             books: VecDeque::new(),
+            told: BTreeMap::new(),
         };
         let inner = Mutex::new(inner);
         Ok(Self {
@@ -91,6 +102,8 @@ impl Hub {
             own,
             registry,
             store: OnceLock::new(),
+            stream: Stream::default(),
+            maintenance: OnceLock::new(),
         })
     }
 
@@ -148,8 +161,56 @@ impl Hub {
         inner.connections.values().map(|c| FRAMES_QUEUED_MAX - c.capacity()).max().unwrap_or(0)
     }
 
+    /// Begins to listen to what happens, and gives what is in memory newer than `after`, the oldest first: nothing falls in between.
+    /// `None` when there are too many readers.
+    pub(crate) fn listen(&self, after: Option<u64>) -> Option<(Vec<Told>, broadcast::Receiver<Told>)> {
+        let inner = self.lock();
+        let receiver = self.stream.listen()?;
+        let missed =
+            inner.state.health().events().take_while(|row| after.is_some_and(|after| row.number > after));
+        let mut missed: Vec<Told> = missed.map(Told::row).collect();
+        missed.reverse();
+        Some((missed, receiver))
+    }
+
+    /// Incidents come back from an earlier run: readers of the stream are not told of them again.
+    pub(crate) fn restore_incidents(&self, views: &[IncidentView]) {
+        let mut inner = self.lock();
+        let rows = views.iter().filter_map(|view| incidents::row(&mut inner.state, view)).collect();
+        inner.state.restore_incidents(rows);
+        inner.told = inner.state.incidents().iter().map(|incident| (incident.id, incident.state)).collect();
+    }
+
+    /// Has the incidents written down as they are now, where there is a disk.
+    pub(crate) fn keep_incidents(&self) {
+        self.write_incidents(&self.lock());
+    }
+
+    fn write_incidents(&self, inner: &Inner) {
+        let Some(store) = self.store.get() else { return };
+        let state = &inner.state;
+        let views = state.incidents().iter().map(|incident| incidents::incident(state, incident)).collect();
+        if !store.incidents(views) {
+            warn!("incidents could not be written down");
+        }
+    }
+
+    /// Incidents have opened or closed: tells readers, and writes down.
+    fn incidents_changed(&self, inner: &mut Inner) {
+        let Inner { state, told, .. } = inner;
+        let is_news = |incident: &&Incident| {
+            incident.state != IncidentState::Suspected && told.get(&incident.id) != Some(&incident.state)
+        };
+        for incident in state.incidents().iter().filter(is_news) {
+            self.stream.tell(|| Told::incident(&incidents::incident(state, incident)));
+        }
+        *told = state.incidents().iter().map(|incident| (incident.id, incident.state)).collect();
+        self.write_incidents(inner);
+    }
+
     /// Ends every connection, so that agents look for the next coordinator at once.
     pub(crate) fn close_all(&self) {
+        self.stream.close();
         for connection in self.lock().connections.values() {
             // A full queue ends with the process anyway.
             let _ = connection.try_send(Outgoing::Close);
@@ -219,6 +280,10 @@ impl Hub {
 
     fn keep(&self, inner: &mut Inner, rows: &[EventRow], then: Option<(ConnectionId, u64)>) {
         rows.iter().for_each(|row| self.own.event(row.kind.as_str()));
+        rows.iter().for_each(|row| self.stream.tell(|| Told::row(row)));
+        if rows.iter().any(|row| matches!(row.kind, RowKind::IncidentOpened | RowKind::IncidentClosed)) {
+            self.incidents_changed(inner);
+        }
         match (self.store.get(), then) {
             (Some(store), _) => {
                 if !store.events(store::shown(rows), then) {

@@ -5,21 +5,27 @@
 
 mod api;
 mod commands;
+mod diagnosis;
 mod findings;
 mod hub;
+mod incidents;
+mod maintenance;
 mod metrics;
 mod page;
 mod report;
 mod snapshot;
 mod socket;
 mod store;
+mod stream;
+mod sweeps;
 mod views;
 
 pub use report::probe as probe_view;
 
 use hub::Hub;
+use maintenance::MaintenanceFile;
 use rdmascope_config::{
-    CoordinatorConfig, Exposed, Leaves, ServiceConfig, Token, TokenError, TopologyError, read_leaves,
+    CoordinatorConfig, Exposed, ServiceConfig, Token, TokenError, Topology, TopologyError, read_topology,
 };
 use rdmascope_control::coordinator::{Service, Settings};
 use rdmascope_host::Clock;
@@ -62,17 +68,17 @@ pub enum Error {
     Serve(#[source] std::io::Error),
 }
 
-/// The leaf of each node, where a file says it.
-fn leaves(config: &CoordinatorConfig) -> Result<Leaves, TopologyError> {
+/// Where nodes and adapters hang, where a file says it.
+fn topology(config: &CoordinatorConfig) -> Result<Topology, TopologyError> {
     let Some(path) = &config.topology_file else {
-        info!("no topology_file: streams are capped per node, not per leaf");
-        return Ok(Leaves::new());
+        info!("no topology_file: leaves are known where switches tell them (LLDP), pods are not");
+        return Ok(Topology::default());
     };
-    let leaves = read_leaves(path)?;
-    let all: BTreeSet<_> = leaves.values().collect();
-    let (nodes, leaf_switches) = (leaves.len(), all.len());
-    info!(path = %path.display(), nodes, leaf_switches, per_leaf = config.streams_per_leaf, "streams are capped per leaf");
-    Ok(leaves)
+    let found = read_topology(path)?;
+    let all: BTreeSet<_> = found.leaves.values().collect();
+    let (named, leaf_switches, pods) = (found.leaves.len(), all.len(), found.pods.len());
+    info!(path = %path.display(), named, leaf_switches, pods, "the topology is read");
+    Ok(found)
 }
 
 /// Runs a coordinator until `shutdown` is ready. `started` is told the address, with the port that was chosen.
@@ -93,6 +99,7 @@ pub async fn run(
     let clock = Clock::new();
     // Wall time in milliseconds grows from one coordinator to the next, also over a lost disk.
     let epoch = clock.now().wall.0;
+    let topology = topology(config)?;
     let settings = Settings {
         pings_per_second: config.mesh.pings_per_second,
         labels: config.mesh.labels,
@@ -100,7 +107,13 @@ pub async fn run(
         pause: config.sweep.pause,
         services: config.services.iter().map(|(name, service)| (name.clone(), service_of(service))).collect(),
         streams_per_leaf: config.streams_per_leaf,
-        leaves: leaves(config)?,
+        streams_per_node: config.streams_per_node,
+        pairs_at_once: config.sweep.pairs_at_once,
+        sweep_bytes_max: u64::from(config.sweep.gigabytes_max) * 1_000_000_000,
+        rails_routed: config.rails_routed,
+        leaves: topology.leaves,
+        rails: topology.rails,
+        pods: topology.pods,
     };
     let insecure = token.is_none() && !address.ip().to_canonical().is_loopback();
     let hub = Arc::new(Hub::new(settings, epoch, clock, token, insecure, config.metrics.pairs_max)?);
@@ -115,6 +128,12 @@ pub async fn run(
         }
         tasks.spawn(snapshot::keep(Arc::clone(&hub), folder.clone()));
     }
+    if let Some(path) = &config.maintenance_file {
+        let file = Arc::new(MaintenanceFile::new(path.clone()));
+        // Set once, here.
+        let _ = hub.maintenance.set(Arc::clone(&file));
+        tasks.spawn(maintenance::watch(Arc::clone(&hub), file));
+    }
     tasks.spawn(Arc::clone(&hub).tick_forever());
     tasks.spawn(Arc::clone(&hub).count_forever());
     started(address);
@@ -126,6 +145,7 @@ pub async fn run(
     });
     let result = served.await.map_err(Error::Serve);
     if let Some(folder) = &config.state_dir {
+        hub.keep_incidents();
         snapshot::save(&hub, folder);
     }
     result

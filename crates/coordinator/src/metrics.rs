@@ -1,12 +1,12 @@
 //! `/metrics` and `/metrics/pairs`: what the state holds, in the text that Prometheus reads. Reading never measures.
 
-use crate::findings;
 use crate::hub::{FRAMES_QUEUED_MAX, Hub};
 use crate::views::{self, CLOCK, VERSION};
+use crate::{findings, incidents};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use rdmascope_control::coordinator::{Coordinator, Counted, Sweep};
+use rdmascope_control::coordinator::{Coordinator, Counted, Shown as Cells, Sweep};
 use rdmascope_expose::api::{CellState as Shown, PauseLevel, Problem};
 use rdmascope_expose::metrics::{
     self, CONTENT_TYPE, CoordinatorInput, MetricInput, PairBandwidth, PairLatency, PairPing, PairRow,
@@ -59,6 +59,7 @@ fn families(state: &Coordinator, now: Now, insecure: bool, queue: QueueInput<'_>
         nodes_paused_all: paused_nodes(PauseLevel::All),
         nodes_maintenance: members.agents().filter(|(node, _)| in_maintenance(node)).count() as u64,
         findings: findings::counts(state),
+        incidents: &incidents::inputs(state),
         endpoints_usable: endpoints(&|e| views::usable(state, e)),
         endpoints_unusable: endpoints(&|e| !views::usable(state, e) && e.gone_since.is_none()),
         endpoints_gone: endpoints(&|e| e.gone_since.is_some()),
@@ -101,7 +102,7 @@ pub(crate) async fn pairs(State(hub): State<Arc<Hub>>) -> Response {
 }
 
 fn pairs_text(state: &Coordinator, now: Now, pairs_max: u64) -> String {
-    let matrix = state.matrix();
+    let (matrix, cells) = (state.matrix(), state.shown(now.wall));
     let endpoints = matrix.len() as u64;
     let total = endpoints * endpoints.saturating_sub(1);
     if total <= pairs_max {
@@ -109,7 +110,7 @@ fn pairs_text(state: &Coordinator, now: Now, pairs_max: u64) -> String {
             let others = matrix.endpoints().map(|(_, target)| target);
             others.filter(move |target| *target != source).map(move |target| (source, target))
         });
-        let rows: Vec<_> = all.map(|(source, target)| row(state, source, target, now)).collect();
+        let rows: Vec<_> = all.map(|(source, target)| row(state, &cells, source, target)).collect();
         return metrics::pairs(total, pairs_max, rows.iter().copied()).collect();
     }
     let counted = Metric::ALL.map(|metric| (metric, state.counted(metric, now)));
@@ -118,7 +119,8 @@ fn pairs_text(state: &Coordinator, now: Now, pairs_max: u64) -> String {
         .iter()
         .flat_map(|(_, counted)| counted.tally.failed.iter().chain(&counted.tally.stale))
         .collect();
-    let rows: Vec<_> = not_ok.into_iter().map(|&(source, target)| row(state, source, target, now)).collect();
+    let rows: Vec<_> =
+        not_ok.into_iter().map(|&(source, target)| row(state, &cells, source, target)).collect();
     let mut out: String = metrics::pairs(total, pairs_max, rows.iter().copied()).collect();
     for (place, of) in [WorstOf::Nodes, WorstOf::Leaves].into_iter().enumerate() {
         let worst: Vec<_> =
@@ -145,24 +147,30 @@ fn worst<'a>(
     })
 }
 
-fn row(state: &Coordinator, source: EndpointIndex, target: EndpointIndex, now: Now) -> PairRow<'_> {
+fn row<'a>(
+    state: &'a Coordinator,
+    cells: &Cells<'_>,
+    source: EndpointIndex,
+    target: EndpointIndex,
+) -> PairRow<'a> {
     let matrix = state.matrix();
-    let cell = |metric| matrix.brief(metric, source, target);
+    let cell = |metric| cells.brief(metric, source, target);
     let [latency, bandwidth, ping] = [Metric::Latency, Metric::Bandwidth, Metric::Ping].map(cell);
-    let state_of = |cell: Brief| views::shown(cell.state(now.wall, state.fresh_for()));
+    let fresh_since = cells.light(source, target).fresh_since;
+    let state_of = |cell: Brief| views::shown(cell.state(fresh_since));
     let figures = |cell: Brief| match cell {
         Brief::Known { headline, p99_ns, .. } => (headline, p99_ns),
         _ => (None, None),
     };
-    let is_for = |metric, cell| cell != Brief::Never || state.is_expected(metric, source, target);
-    let places = state.places();
-    let rail = |index| places.place(index)?.rail;
-    let rail = rail(source).filter(|of| rail(target) == Some(*of));
+    // What nobody measures in this way is not told of.
+    let is_for = |metric| {
+        matrix.written_at(metric, source, target).is_some() || cells.is_expected(metric, source, target)
+    };
     PairRow {
         source: matrix.name(source),
         target: matrix.name(target),
-        rail: rail.and_then(|rail| places.rails.get(rail.0 as usize)).map_or("", String::as_str),
-        latency: is_for(Metric::Latency, latency).then(|| PairLatency {
+        rail: views::rail_of(state, source, target),
+        latency: is_for(Metric::Latency).then(|| PairLatency {
             state: state_of(latency),
             p50_ns: figures(latency).0,
             p99_ns: figures(latency).1,
@@ -175,7 +183,7 @@ fn row(state: &Coordinator, source: EndpointIndex, target: EndpointIndex, now: N
             method: views::method(state, Metric::Bandwidth, source),
             clock: CLOCK,
         },
-        ping: is_for(Metric::Ping, ping).then(|| PairPing {
+        ping: is_for(Metric::Ping).then(|| PairPing {
             state: state_of(ping),
             p50_ns: figures(ping).0,
             clock: matrix.ping_clock(source, target).as_str(),

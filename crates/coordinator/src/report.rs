@@ -52,7 +52,12 @@ pub fn probe(state: &Coordinator, id: u64, run: &ProbeRun, now: Now) -> ProbeVie
             RunKind::Full => ProbeKind::Full,
             RunKind::Incast => ProbeKind::Incast,
         },
-        ends: infos.iter().flatten().map(|info| EndpointView::new(info, None)).collect(),
+        ends: infos
+            .iter()
+            .flatten()
+            .zip([run.source, run.target])
+            .map(|(info, index)| views::placed(state, index, EndpointView::new(info, None)))
+            .collect(),
         measurements: run.measurements.iter().map(|m| measurement(m, infos)).collect(),
         skipped: run
             .skipped

@@ -47,6 +47,7 @@ pub(crate) async fn keep(hub: Arc<Hub>, folder: PathBuf) {
         ticks.tick().await;
         let (hub, folder) = (Arc::clone(&hub), folder.clone());
         // The disk may be slow; nobody waits for it.
+        hub.keep_incidents();
         if tokio::task::spawn_blocking(move || save(&hub, &folder)).await.is_err() {
             return;
         }

@@ -5,7 +5,7 @@
 use crate::findings;
 use crate::hub::Hub;
 use rdmascope_control::coordinator::{Acknowledgement, ConnectionId, EventRow, FindingKey, Maintenance};
-use rdmascope_expose::api::EventView;
+use rdmascope_expose::api::{EventView, IncidentView};
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -17,6 +17,7 @@ use tracing::{error, info, warn};
 const FORM: u64 = 1;
 const EVENTS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("events");
 const NOTES: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("notes");
+const INCIDENTS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("incidents");
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
 
 /// Events that are kept: a thousand nodes with a hundred events each, about 40 MB.
@@ -36,6 +37,7 @@ type Result<T> = std::result::Result<T, redb::Error>;
 enum Order {
     Events(Vec<EventView>, Option<(ConnectionId, u64)>),
     Notes(Notes),
+    Incidents(Vec<IncidentView>),
 }
 
 /// Acknowledgements and maintenances as they are written down.
@@ -89,6 +91,11 @@ impl Store {
         self.orders.try_send(Order::Notes(notes)).is_ok()
     }
 
+    /// Writes all incidents down that are held, in place of those before.
+    pub(crate) fn incidents(&self, incidents: Vec<IncidentView>) -> bool {
+        self.orders.try_send(Order::Incidents(incidents)).is_ok()
+    }
+
     /// Events older than `before` that are wanted, the newest first, at most `limit`.
     pub(crate) fn older(
         &self,
@@ -127,6 +134,7 @@ fn open(folder: &Path) -> Result<Database> {
             }
             write.open_table(EVENTS)?;
             write.open_table(NOTES)?;
+            write.open_table(INCIDENTS)?;
             found.unwrap_or(FORM)
         };
         write.commit()?;
@@ -157,8 +165,18 @@ fn restore(hub: &Hub, database: &Database) -> Result<()> {
     let notes = read.open_table(NOTES)?;
     let notes = notes.get("all")?.and_then(|bytes| serde_json::from_slice::<Notes>(bytes.value()).ok());
     let (acknowledged, maintenance) = notes.unwrap_or_default().into_parts();
-    info!(events = events.len(), acknowledged = acknowledged.len(), "the history of earlier runs is back");
+    let mut incidents = Vec::new();
+    for entry in read.open_table(INCIDENTS)?.iter()? {
+        incidents.extend(serde_json::from_slice::<IncidentView>(entry?.1.value()).ok());
+    }
+    info!(
+        events = events.len(),
+        acknowledged = acknowledged.len(),
+        incidents = incidents.len(),
+        "the history of earlier runs is back"
+    );
     hub.write(|state, _| state.restore_health(events, last_number, acknowledged, maintenance));
+    hub.restore_incidents(&incidents);
     Ok(())
 }
 
@@ -184,6 +202,7 @@ fn write(database: &Database, orders: &[Order]) -> Result<()> {
     {
         let mut events = write.open_table(EVENTS)?;
         let mut notes = write.open_table(NOTES)?;
+        let mut incidents = write.open_table(INCIDENTS)?;
         let mut newest = 0;
         for order in orders {
             match order {
@@ -199,11 +218,25 @@ fn write(database: &Database, orders: &[Order]) -> Result<()> {
                     let bytes = serde_json::to_vec(all).unwrap_or_default();
                     notes.insert("all", bytes.as_slice())?;
                 }
+                Order::Incidents(all) => replace(&mut incidents, all)?,
             }
         }
         prune(&mut events, newest)?;
     }
     write.commit()?;
+    Ok(())
+}
+
+/// Puts these incidents in the place of those that are there; one that has not changed costs nothing.
+fn replace(table: &mut redb::Table<'_, u64, &[u8]>, incidents: &[IncidentView]) -> Result<()> {
+    for incident in incidents {
+        let bytes = serde_json::to_vec(incident).unwrap_or_default();
+        let same = table.get(incident.id)?.is_some_and(|known| known.value() == bytes);
+        if !same {
+            table.insert(incident.id, bytes.as_slice())?;
+        }
+    }
+    table.retain(|id, _| incidents.iter().any(|incident| incident.id == id))?;
     Ok(())
 }
 
@@ -257,6 +290,7 @@ pub(crate) fn shown(rows: &[EventRow]) -> Vec<EventView> {
 mod tests {
     use super::*;
     use rdmascope_control::coordinator::{RowKind, Settings};
+    use rdmascope_expose::api::ComponentView;
     use rdmascope_host::Clock;
     use rdmascope_link::EventKind;
     use rdmascope_model::Wall;
@@ -284,6 +318,7 @@ mod tests {
             before: "ACTIVE".to_owned(),
             after: "DOWN".to_owned(),
             text: "the port went down".to_owned(),
+            basis: Some(vec!["netdev_mtu 9e3 4.22e3".to_owned(), "= of".to_owned()]),
         }
     }
 
@@ -335,6 +370,61 @@ mod tests {
             assert!(Instant::now() < deadline, "the file stays locked");
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    fn incident(id: u64, state: &str, title: &str) -> IncidentView {
+        IncidentView {
+            id,
+            state: state.to_owned(),
+            status: "fail".to_owned(),
+            title: title.to_owned(),
+            who: "the spines".to_owned(),
+            components: vec![ComponentView { kind: "spines".to_owned(), name: "the spines".to_owned() }],
+            effect: "slow".to_owned(),
+            way: "both".to_owned(),
+            share: "all".to_owned(),
+            confidence: "high".to_owned(),
+            evidence: Vec::new(),
+            figures: Vec::new(),
+            reasons: Vec::new(),
+            next_step: String::new(),
+            bad_pairs: 1,
+            pairs: 2,
+            bad_peers: 3,
+            peers: 4,
+            worst: None,
+            fine: None,
+            nodes: Vec::new(),
+            since: "2026-11-30T00:53:20.123Z".to_owned(),
+            opened_at: None,
+            seen_at: "2026-11-30T00:53:20.123Z".to_owned(),
+            closed_at: None,
+            acknowledged: None,
+            maintenance: false,
+        }
+    }
+
+    #[test]
+    fn incidents_open_and_closed_come_back_and_those_that_nobody_holds_any_more_do_not() {
+        let folder = folder("incidents");
+        let first = hub();
+        let store = Store::open(&first, &folder).unwrap();
+        assert!(store.incidents(vec![
+            incident(1, "closed", "old"),
+            incident(2, "closed", "x"),
+            incident(3, "open", "x")
+        ]));
+        assert!(store.incidents(vec![incident(2, "closed", "x"), incident(3, "open", "narrower now")]));
+        // In one queue: when this is written, they are.
+        assert!(store.events(shown(&[row(1, 1_000)]), None));
+        wait_for(&store, 1);
+        drop((store, first));
+        let second = reopened(&folder);
+        let back = second.read(|state, _| {
+            state.incidents().iter().map(|i| (i.id, i.state.as_str(), i.title.clone())).collect::<Vec<_>>()
+        });
+        assert_eq!(back, [(2, "closed", "x".to_owned()), (3, "open", "narrower now".to_owned())]);
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! From the state's words to what the API shows.
 
-use rdmascope_control::coordinator::{Coordinator, Endpoint, Sweep};
+use crate::incidents;
+use crate::sweeps::sweep;
+use rdmascope_control::coordinator::{Coordinator, Endpoint, LeafSource, RailSource};
 use rdmascope_expose::api::{
     BandwidthFigures, CellReason, CellState as Shown, CellView, EndpointList, EndpointView, LatencyFigures,
-    MatrixCells, MatrixHead, MatrixRow, MatrixWriter, MetricChoice, Needed, NodeList, NodePause, NodeView,
-    PairVerdict, PairView, PauseLevel, PauseView, PingFigures, StatusView, SweepKind, SweepList, SweepPlan,
-    SweepState, SweepView,
+    MatrixCells, MatrixHead, MatrixRow, MatrixWriter, Needed, NodeList, NodePause, NodeView, PairVerdict,
+    PairView, PauseLevel, PauseView, PingFigures, StatusView, SweepState,
 };
 use rdmascope_link::PauseFlags;
 use rdmascope_localise::{
@@ -57,8 +58,8 @@ pub(crate) fn level(flags: PauseFlags) -> PauseLevel {
 }
 
 pub(crate) fn status(state: &Coordinator, now: Now, insecure: bool) -> StatusView {
-    let requested = state.sweep().map(|s| sweep(s, now, true));
-    let background = state.background_sweep().map(|s| sweep(s, now, false));
+    let requested = state.sweep().map(|s| sweep(state, s, now, true));
+    let background = state.background_sweep().map(|s| sweep(state, s, now, false));
     let running = requested.clone().filter(|s| s.state == SweepState::Running);
     StatusView {
         version: VERSION.to_owned(),
@@ -70,6 +71,7 @@ pub(crate) fn status(state: &Coordinator, now: Now, insecure: bool) -> StatusVie
         endpoints: state.matrix().len() as u64,
         endpoints_usable: state.members().endpoints().filter(|(_, e)| usable(state, e)).count() as u64,
         sweep: running.or(background).or(requested),
+        incidents: incidents::counts(state),
     }
 }
 
@@ -104,10 +106,29 @@ pub(crate) fn nodes(state: &Coordinator) -> NodeList {
 }
 
 pub(crate) fn endpoints(state: &Coordinator) -> EndpointList {
-    let mut endpoints: Vec<_> =
-        state.members().endpoints().map(|(_, e)| EndpointView::new(&e.info, gone_since(state, e))).collect();
+    let view = |(index, e): (EndpointIndex, &Endpoint)| {
+        placed(state, index, EndpointView::new(&e.info, gone_since(state, e)))
+    };
+    let mut endpoints: Vec<_> = state.members().endpoints().map(view).collect();
     endpoints.sort_by(|a, b| a.name.cmp(&b.name));
     EndpointList { endpoints }
+}
+
+/// With where the endpoint stands now.
+pub(crate) fn placed(state: &Coordinator, index: EndpointIndex, view: EndpointView) -> EndpointView {
+    let place = state.place_names(index);
+    let rail = place.rail.zip(place.sources.rail.map(RailSource::as_str));
+    let leaf = place.leaf.zip(place.sources.leaf.map(LeafSource::as_str));
+    view.at(rail, leaf, place.pod)
+}
+
+/// The rail of a pair as a label: the name of the one that both ends are on, `cross` for two, empty where one is not known.
+pub(crate) fn rail_of(state: &Coordinator, source: EndpointIndex, target: EndpointIndex) -> &str {
+    match (state.place_names(source).rail, state.place_names(target).rail) {
+        (Some(a), Some(b)) if a == b => a,
+        (Some(_), Some(_)) => "cross",
+        _ => "",
+    }
 }
 
 pub(crate) fn pause(state: &Coordinator) -> PauseView {
@@ -118,46 +139,6 @@ pub(crate) fn pause(state: &Coordinator) -> PauseView {
         (level != PauseLevel::None).then(|| NodePause { node: node.to_owned(), level, local_file })
     });
     PauseView { cluster: level(state.paused()), nodes: nodes.collect() }
-}
-
-pub(crate) fn sweeps(state: &Coordinator, now: Now) -> SweepList {
-    let requested = state.sweep().map(|s| sweep(s, now, true));
-    let continuous = state.background_sweep().map(|s| sweep(s, now, false));
-    SweepList { sweeps: requested.into_iter().chain(continuous).collect() }
-}
-
-pub(crate) fn sweep(sweep: &Sweep, now: Now, requested: bool) -> SweepView {
-    let endpoints = sweep.endpoints as u64;
-    let metric = match sweep.metrics[..] {
-        [Metric::Latency] => MetricChoice::Latency,
-        [Metric::Bandwidth] => MetricChoice::Bandwidth,
-        [Metric::Ping] => MetricChoice::Ping,
-        _ => MetricChoice::All,
-    };
-    let took = sweep.finished_at.unwrap_or(now.wall).since(sweep.started_at).as_secs_f64();
-    let (total, done) = (sweep.total as f64, sweep.done as f64);
-    let estimate = (sweep.done > 0).then(|| took * total / done);
-    let rounds = (endpoints + endpoints % 2).saturating_sub(1);
-    SweepView {
-        id: sweep.id,
-        kind: if requested { SweepKind::Requested } else { SweepKind::Continuous },
-        metric,
-        drained: sweep.drained,
-        state: if sweep.finished_at.is_some() { SweepState::Done } else { SweepState::Running },
-        total: sweep.total as u64,
-        done: sweep.done as u64,
-        failed: sweep.failed as u64,
-        excluded: sweep.excluded as u64,
-        started_at: sweep.started_at.to_string(),
-        finished_at: sweep.finished_at.map(|at| at.to_string()),
-        seconds_left: estimate.filter(|_| sweep.finished_at.is_none()).map(|e| (e - took).max(0.0)),
-        plan: SweepPlan {
-            pairs: endpoints * endpoints.saturating_sub(1),
-            rounds: rounds * sweep.metrics.len() as u64,
-            bytes: sweep.bytes_max,
-            seconds: estimate.unwrap_or(0.0),
-        },
-    }
 }
 
 pub(crate) fn pair(state: &Coordinator, source: EndpointIndex, target: EndpointIndex, now: Now) -> PairView {
@@ -203,8 +184,9 @@ fn ping(figures: &rdmascope_localise::PingFigures) -> PingFigures {
 
 /// What is wrong with a pair whose pings are answered; nothing of figures that are stale.
 fn verdicts(state: &Coordinator, source: EndpointIndex, target: EndpointIndex, now: Now) -> Vec<PairVerdict> {
-    let cell = state.matrix().cell(Metric::Ping, source, target);
-    let fresh = cell.state(now.wall, state.fresh_for()) == CellState::Fresh;
+    let shown = state.shown(now.wall);
+    let cell = shown.cell(Metric::Ping, source, target);
+    let fresh = cell.state(now.wall, shown.fresh_for(source, target)) == CellState::Fresh;
     let Cell::Known { measured: Measured::Ping(figures), .. } = cell else { return Vec::new() };
     let name = |index| state.matrix().name(index).to_string();
     let mtu = |index| {
@@ -235,8 +217,9 @@ fn cell<F>(
     now: Now,
     figures: impl FnOnce(&Measured) -> Option<F>,
 ) -> CellView<F> {
-    let cell = state.matrix().cell(metric, source, target);
-    let stale = cell.state(now.wall, state.fresh_for()) == CellState::Stale;
+    let shown = state.shown(now.wall);
+    let cell = shown.cell(metric, source, target);
+    let stale = cell.state(now.wall, shown.fresh_for(source, target)) == CellState::Stale;
     match cell {
         Cell::Never => CellView::never(),
         Cell::Failed { at, failure } => {
@@ -309,17 +292,20 @@ pub(crate) fn matrix_portion(
     (writer, cells_max): (&mut MatrixWriter, usize),
     indices: &[EndpointIndex],
 ) -> Option<Vec<u8>> {
-    let (matrix, fresh_for) = (state.matrix(), state.fresh_for());
+    let (matrix, cells) = (state.matrix(), state.shown(now.wall));
+    let lights = cells.lights();
     let letters = CellState::ALL.map(|state| shown(state).letter() as u8);
     let columns = RefCell::new(Columns::default());
     let row = |source: usize, needed: Needed, read: &mut dyn FnMut(MatrixRow<'_>)| {
         let mut columns = columns.borrow_mut();
         let wanted = Wanted { figures: needed.figures, beside: needed.beside, at: needed.at };
-        columns.read(matrix, metric, (indices[source], indices), (now.wall, fresh_for), letters, wanted);
+        let source = indices[source];
+        let light = |target| lights(source, target);
+        columns.read(matrix, metric, (source, indices), (now.wall, light), letters, wanted);
         let Columns { states, figures, beside, at_ms } = &*columns;
         read(MatrixRow { states, figures, beside, at_ms });
     };
-    let reason = |source: usize, target: usize| match matrix.brief(metric, indices[source], indices[target]) {
+    let reason = |source: usize, target: usize| match cells.brief(metric, indices[source], indices[target]) {
         Brief::Failed { cause, step, side, .. } => Some(CellReason::Failed(cause, step, side)),
         Brief::Excluded { why, .. } => Some(CellReason::Excluded(why)),
         Brief::Never | Brief::Known { .. } => None,

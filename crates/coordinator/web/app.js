@@ -1,9 +1,10 @@
-// Draws the matrix, shows what is known of a pair, and lists findings; everything comes from the coordinator's public API.
+// Lists incidents and findings, draws the matrix, and shows what is known of a pair; everything comes from the coordinator's public API.
 "use strict";
 
 const REFRESH_MS = 5000;
 const FAILED_SHOWN_MAX = 200;
 const FINDINGS_SHOWN_MAX = 50;
+const INCIDENTS_SHOWN_MAX = 50;
 const LABEL_FONT = "12px system-ui, sans-serif";
 // Cividis (Nuñez, Anderson, Renslow 2018): its lightness rises evenly for every kind of colour vision.
 const RAMP = [[0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 113, 115], [138, 134, 120], [165, 156, 116],
@@ -379,6 +380,41 @@ const nodeLink = (node) => {
   return link;
 };
 
+// Somebody should look: as `rdmascope incidents` counts them.
+const counts = (incident) => incident.state === "open" && !incident.acknowledged && !incident.maintenance;
+
+// An incident in the words of `rdmascope incidents`.
+function incidentView(incident) {
+  const box = element("article", undefined, counts(incident) && incident.status === "fail" ? "bad" : undefined);
+  const marks = [[incident.state === "suspected", "suspected: being measured again"], [incident.maintenance, "maintenance"]]
+    .filter(([is]) => is).map(([, mark]) => ` (${mark})`).join("");
+  const known = incident.acknowledged;
+  const words = [
+    ["who", incident.who], ["since", `${incident.since}, last seen ${incident.seen_at}`],
+    ...incident.evidence.map((seen) => ["seen", seen]),
+    ["next step", incident.next_step], ["known", known ? `${known.at} ${known.note}` : ""],
+  ].filter(([, text]) => text);
+  const table = element("table");
+  table.append(...words.map(([name, text]) => {
+    const line = element("tr");
+    line.append(element("th", name), element("td", text, name === "next step" ? "next" : undefined));
+    return line;
+  }));
+  box.append(element("h3", `${incident.status} · incident ${incident.id}: ${incident.title}${marks}`), table);
+  return box;
+}
+
+function showIncidents(list) {
+  const going = list.incidents.filter((incident) => incident.state !== "closed");
+  const over = list.incidents.length - going.length;
+  const rest = [
+    ...(list.left_out ? [element("p", `and ${list.left_out} more: rdmascope incidents --all`, "quiet")] : []),
+    ...(over && !list.left_out ? [element("p", `${over} over: rdmascope incidents --all`, "quiet")] : []),
+  ];
+  const shown = going.length ? going.map(incidentView) : [element("p", "None.", "quiet")];
+  byId("incidents").replaceChildren(...shown, ...rest);
+}
+
 function showFindings(list) {
   // Drawn again only when it changed: a person may be selecting text in it.
   const text = JSON.stringify([chosenNode(), list]);
@@ -475,9 +511,10 @@ async function refresh() {
     await chooseByItself();
     const metric = state.metric, path = `api/v1/matrix?metric=${metric}`;
     const asked = findingsPath();
-    const [status, endpoints, findings, matrix] = await Promise.all(
-      [read("api/v1/status"), read("api/v1/endpoints"), read(asked), read(path)]);
+    const [status, incidents, endpoints, findings, matrix] = await Promise.all([read("api/v1/status"),
+      read(`api/v1/incidents?limit=${INCIDENTS_SHOWN_MAX}`), read("api/v1/endpoints"), read(asked), read(path)]);
     if (status) showStatus(status);
+    if (incidents) showIncidents(incidents);
     if (findings && asked === findingsPath()) showFindings(findings);
     if (endpoints) showUnusable(endpoints.endpoints);
     if (matrix) state.bodies[metric] = matrix;

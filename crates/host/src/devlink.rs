@@ -25,6 +25,7 @@ mod attribute {
     pub(super) const PARAM_VALUE: u16 = 85;
     pub(super) const PARAM_VALUE_DATA: u16 = 86;
     pub(super) const PARAM_VALUE_CMODE: u16 = 87;
+    pub(super) const INFO_SERIAL_NUMBER: u16 = 99;
     pub(super) const INFO_VERSION_RUNNING: u16 = 101;
     pub(super) const INFO_VERSION_STORED: u16 = 102;
     pub(super) const INFO_VERSION_NAME: u16 = 103;
@@ -34,6 +35,7 @@ mod attribute {
     pub(super) const HEALTH_REPORTER_STATE: u16 = 116;
     pub(super) const HEALTH_REPORTER_ERR_COUNT: u16 = 117;
     pub(super) const HEALTH_REPORTER_RECOVER_COUNT: u16 = 118;
+    pub(super) const INFO_BOARD_SERIAL_NUMBER: u16 = 146;
 }
 
 /// `DEVLINK_HEALTH_REPORTER_STATE_ERROR`.
@@ -84,6 +86,7 @@ fn ask(bus: &str, name: &str) -> Result<Devlink, Refusal> {
         reporters: reporters.collect(),
         running: versions(&info, attribute::INFO_VERSION_RUNNING),
         stored: versions(&info, attribute::INFO_VERSION_STORED),
+        serial: serial(&info),
     })
 }
 
@@ -125,6 +128,13 @@ fn reporter(answer: &[u8]) -> Option<HealthReporter> {
         errors: reporter.u64(attribute::HEALTH_REPORTER_ERR_COUNT)?,
         recoveries: reporter.u64(attribute::HEALTH_REPORTER_RECOVER_COUNT)?,
     })
+}
+
+/// What stands on the board's label, else what the device calls itself.
+fn serial(info: &[u8]) -> Option<String> {
+    let told = |kind| Attributes(info).text(kind).and_then(|text| parse::plain(text).ok());
+    let serial = told(attribute::INFO_BOARD_SERIAL_NUMBER).or_else(|| told(attribute::INFO_SERIAL_NUMBER));
+    serial.filter(|serial| !serial.is_empty())
 }
 
 fn versions(info: &[u8], kind: u16) -> BTreeMap<String, String> {

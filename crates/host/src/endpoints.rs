@@ -1,21 +1,26 @@
-//! From readings to endpoints: which ports can be probed, at which address; pure.
+//! From readings to endpoints: which ports can be probed, at which address, and where they hang; pure.
 
+use rdmascope_checks::manifest::Manifest;
 use rdmascope_checks::{is_iwarp, usable_gid};
 use rdmascope_model::{
     Cause, Device, EndpointInfo, EndpointName, Fabric, Gid, GidEntry, LabelBy, LinkLayer, Netdev, Port,
-    PortState, Reading, Snapshot,
+    PortState, Reading, Snapshot, SwitchPort,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Every port of the machine as an endpoint of `node`, usable or not; `only` names the devices that count, empty means all.
+/// Every port of the machine as an endpoint of `node`, usable or not; `only` names the devices that count, empty means all. The
+/// manifest says which rail a port is of.
 #[must_use]
-pub fn endpoints(snapshot: &Snapshot, node: &str, only: &[String]) -> Vec<EndpointInfo> {
+pub fn endpoints(snapshot: &Snapshot, node: &str, only: &[String], manifest: &Manifest) -> Vec<EndpointInfo> {
     let devices = snapshot.devices.value().into_iter().flatten();
     devices
         .filter(|device| only.is_empty() || only.contains(&device.name))
         .flat_map(|device| device.ports.iter().map(move |port| (device, port)))
-        .map(|(device, port)| endpoint(&snapshot.netdevs, node, device, port))
+        .map(|(device, port)| EndpointInfo {
+            rail: manifest.of(device, Some(port)).rail,
+            ..endpoint(&snapshot.netdevs, node, device, port)
+        })
         .collect()
 }
 
@@ -55,6 +60,9 @@ fn endpoint(
         rate_bps: port.rate_bps.value().copied(),
         // The mesh tells where they go, once it is open.
         datagrams: None,
+        pci_address: device.pci_address.value().cloned(),
+        rail: None,
+        switch_port: switch_port(netdevs, port),
         connections_labelled_by: connections,
         datagrams_labelled_by: datagrams,
         unusable,
@@ -89,6 +97,34 @@ fn labels(fabric: Fabric, driver: &Reading<String>) -> (LabelBy, LabelBy) {
         },
         (Fabric::Roce, Reading::Absent) => (FlowLabel, QueuePair),
         _ => (Unknown, Unknown),
+    }
+}
+
+/// What the switch at the other end of the cable says of itself. A bond has as many cables as members.
+fn switch_port(netdevs: &Reading<BTreeMap<String, Netdev>>, port: &Port) -> Reading<SwitchPort> {
+    let (Reading::Value(name), Reading::Value(netdevs)) = (&port.netdev, netdevs) else {
+        return Reading::Absent;
+    };
+    let bond = netdevs.get(name).and_then(|netdev| netdev.bond.value());
+    let cables: Vec<&String> = bond.map_or(vec![name], |bond| bond.members.iter().map(|m| &m.name).collect());
+    let (mut switches, mut ports, mut failed) = (BTreeSet::new(), Vec::new(), None);
+    for netdev in cables.into_iter().filter_map(|name| netdevs.get(name)) {
+        match &netdev.lldp {
+            Reading::Value(told) => {
+                switches.extend(told.system.value().cloned());
+                ports.extend(told.port.value().cloned());
+            }
+            Reading::Failed(why) => failed = Some(why.clone()),
+            Reading::Absent => {}
+        }
+    }
+    match (switches.is_empty(), failed) {
+        (true, Some(why)) => Reading::Failed(why),
+        (true, None) => Reading::Absent,
+        (false, _) => Reading::Value(SwitchPort {
+            switch: Vec::from_iter(switches).join("+"),
+            port: (!ports.is_empty()).then(|| ports.join("+")),
+        }),
     }
 }
 
@@ -164,7 +200,7 @@ mod tests {
     use rdmascope_fixtures::snapshot::{gid, infiniband, netdev, roce};
 
     fn one(snapshot: &Snapshot) -> EndpointInfo {
-        endpoints(snapshot, "node7", &[]).remove(0)
+        endpoints(snapshot, "node7", &[], &Manifest::default()).remove(0)
     }
 
     fn port(snapshot: &mut Snapshot) -> &mut Port {
@@ -335,11 +371,70 @@ mod tests {
     #[test]
     fn only_the_named_devices_count() {
         let machine = roce(3);
-        let names: Vec<String> = endpoints(&machine, "n", &["mlx5_1".to_owned()])
+        let names: Vec<String> = endpoints(&machine, "n", &["mlx5_1".to_owned()], &Manifest::default())
             .into_iter()
             .map(|e| e.name.to_string())
             .collect();
         assert_eq!(names, ["n/mlx5_1/1"]);
-        assert_eq!(endpoints(&machine, "n", &[]).len(), 3);
+        assert_eq!(endpoints(&machine, "n", &[], &Manifest::default()).len(), 3);
+    }
+
+    #[test]
+    fn the_switch_port_is_what_the_switch_says_at_each_cable() {
+        let says = |system: &str, port: &str| {
+            Reading::Value(rdmascope_model::Lldp {
+                system: Reading::Value(system.to_owned()),
+                port: Reading::Value(port.to_owned()),
+                frame_bytes_max: Reading::Absent,
+                pfc: Reading::Absent,
+                age_seconds: 9,
+            })
+        };
+        let mut machine = roce(1);
+        assert_eq!(one(&machine).switch_port, Reading::Absent, "nobody says anything");
+        let netdevs = |machine: &mut Snapshot| match std::mem::replace(&mut machine.netdevs, Reading::Absent)
+        {
+            Reading::Value(netdevs) => netdevs,
+            other => panic!("{other:?}"),
+        };
+        let mut there = netdevs(&mut machine);
+        there.get_mut("eth0").unwrap().lldp = Reading::failed("EIO");
+        machine.netdevs = Reading::Value(there.clone());
+        assert_eq!(one(&machine).switch_port, Reading::failed("EIO"), "could not look is not: no switch");
+        there.get_mut("eth0").unwrap().lldp = says("leaf1", "swp3");
+        machine.netdevs = Reading::Value(there.clone());
+        let at = |switch: &str, port: &str| {
+            Reading::Value(SwitchPort { switch: switch.to_owned(), port: Some(port.to_owned()) })
+        };
+        assert_eq!(one(&machine).switch_port, at("leaf1", "swp3"));
+
+        // The RDMA port stands on a bond whose cables end in two switches.
+        let member = |name: &str| rdmascope_model::BondMember {
+            name: name.to_owned(),
+            mii_status: Reading::Absent,
+            link_failures: Reading::Absent,
+            aggregated: Reading::Absent,
+        };
+        for (name, switch, port) in [("p1", "leaf2", "swp7"), ("p0", "leaf1", "swp3")] {
+            let cable = Netdev { lldp: says(switch, port), ..netdev(9, &[]) };
+            there.insert(name.to_owned(), cable);
+        }
+        let bond = rdmascope_model::Bond { mode: Reading::Absent, members: vec![member("p0"), member("p1")] };
+        there.get_mut("eth0").unwrap().bond = Reading::Value(bond);
+        machine.netdevs = Reading::Value(there);
+        assert_eq!(one(&machine).switch_port, at("leaf1+leaf2", "swp3+swp7"));
+    }
+
+    #[test]
+    fn the_rail_is_the_manifests() {
+        let row = rdmascope_checks::manifest::Expectation {
+            device: "mlx5_1".to_owned(),
+            rail: Some("rail-2".to_owned()),
+            ..Default::default()
+        };
+        let seen = endpoints(&roce(2), "n", &[], &Manifest { rows: vec![row] });
+        let rails: Vec<_> = seen.iter().map(|e| e.rail.as_deref()).collect();
+        assert_eq!(rails, [None, Some("rail-2")]);
+        assert!(seen.iter().all(|e| e.pci_address.is_some()));
     }
 }

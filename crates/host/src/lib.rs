@@ -36,6 +36,7 @@ mod refresh;
 mod resting;
 mod routing;
 mod rtnl;
+mod serial;
 mod sight;
 mod snapshot;
 mod source;

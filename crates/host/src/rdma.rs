@@ -93,6 +93,7 @@ pub(crate) fn device(tree: &Tree, name: &str, means: &Means<'_>) -> Device {
         card: tree.parsed(&format!("{base}/hca_type"), parse::plain),
         system_guid: tree.parsed(&format!("{base}/sys_image_guid"), parse::guid),
         devlink: Reading::failed(NOT_YET),
+        serial: Reading::failed(NOT_YET),
         nodes: means.nodes.of(tree, name),
         ports,
     }

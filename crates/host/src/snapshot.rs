@@ -5,6 +5,7 @@ use crate::nic::Modules;
 use crate::nodes::{self, Nodes};
 use crate::rdma::{self, Means, PortMtu};
 use crate::resting::Resting;
+use crate::serial::{self, Serials};
 use crate::tree::Tree;
 use crate::{Clock, QueuePairs, parse, pci, processes, system, told};
 use rdmascope_model::{Device, PciFunction, PortState, Reading, Snapshot, System, Wall, Workload};
@@ -48,6 +49,7 @@ pub struct Host {
     /// Keys of readings (of devices, of parts of the machine) that have begun and not come back.
     pub(crate) reading: Arc<Mutex<BTreeSet<String>>>,
     pub(crate) modules: Arc<Modules>,
+    serials: Arc<Serials>,
     /// Counters that the driver refused lately.
     resting: Arc<Resting>,
 }
@@ -69,6 +71,7 @@ impl Host {
             workloads: Arc::default(),
             reading: Arc::default(),
             modules: Arc::default(),
+            serials: Arc::default(),
             resting: Arc::default(),
         }
     }
@@ -245,6 +248,7 @@ impl Host {
         let means = Means { mtu_of: &ask, nodes, resting: self.resting(), rdma_netlink: asked.as_ref() };
         let mut read = rdma::device(&self.tree, name, &means);
         told::add_devlink(&self.tree, &mut read);
+        read.serial = serial::serial(&self.tree, &self.serials, &read);
         read
     }
 }

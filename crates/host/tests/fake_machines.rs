@@ -330,10 +330,11 @@ fn endpoints_of_a_machine_with_one_port_down() {
     let fake = FakeHost::rxe(3);
     fake.pull_cable("rxe2");
     fake.remove_address("rxe3");
-    let seen: Vec<_> = endpoints(&read(&host(&fake)), "lab", &[])
-        .into_iter()
-        .map(|e| (e.name.to_string(), e.gid.map(|g| g.to_string()), e.unusable))
-        .collect();
+    let seen: Vec<_> =
+        endpoints(&read(&host(&fake)), "lab", &[], &rdmascope_checks::manifest::Manifest::default())
+            .into_iter()
+            .map(|e| (e.name.to_string(), e.gid.map(|g| g.to_string()), e.unusable))
+            .collect();
     let gid = |n: u8| Some(format!("::ffff:192.0.2.{n}"));
     assert_eq!(
         seen,

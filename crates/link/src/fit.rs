@@ -1,11 +1,11 @@
 //! Frames that are never too long, whatever a machine has to say: texts are cut, and lists end where the frame is full.
 
 use crate::{
-    EVENTS_PER_FRAME_MAX, EVIDENCE_BYTES_MAX, EVIDENCE_MAX, FACTS_MAX, FINDINGS_MAX, FRAME_BYTES_MAX, Fact,
-    FindingBrief, NodeEvent, ToCoordinator, to_wire,
+    BASIS_MAX, EVENTS_PER_FRAME_MAX, EVIDENCE_BYTES_MAX, EVIDENCE_MAX, FACTS_MAX, FINDINGS_MAX,
+    FRAME_BYTES_MAX, Fact, FindingBrief, NodeEvent, ToCoordinator, to_wire,
 };
 use prost::Message;
-use rdmascope_model::EndpointInfo;
+use rdmascope_model::{EndpointInfo, Reading};
 
 /// Longest name (a subject, an id, a key), bytes.
 const NAME_BYTES_MAX: usize = 80;
@@ -31,6 +31,15 @@ impl ToCoordinator {
     pub fn inventory(mut endpoints: Vec<EndpointInfo>, findings: Vec<FindingBrief>) -> Self {
         for endpoint in &mut endpoints {
             cut(&mut endpoint.unusable_detail, SENTENCE_BYTES_MAX);
+            endpoint.rail.iter_mut().for_each(|rail| cut(rail, NAME_BYTES_MAX));
+            match &mut endpoint.switch_port {
+                Reading::Value(at) => {
+                    cut(&mut at.switch, VALUE_BYTES_MAX);
+                    at.port.iter_mut().for_each(|port| cut(port, NAME_BYTES_MAX));
+                }
+                Reading::Failed(why) => cut(why, VALUE_BYTES_MAX),
+                Reading::Absent => {}
+            }
         }
         let taken: usize = endpoints.iter().map(|e| size(&to_wire::endpoint(e))).sum();
         let all = findings.len();
@@ -47,10 +56,11 @@ impl ToCoordinator {
         Self::Facts(fitting(facts, 0, |fact| size(&to_wire::fact(fact))))
     }
 
-    /// The first events, as many as one frame may have.
+    /// The first events, as many as one frame may have and has room for.
     #[must_use]
     pub fn events<'a>(events: impl IntoIterator<Item = &'a NodeEvent>) -> Self {
-        Self::Events(events.into_iter().take(EVENTS_PER_FRAME_MAX).cloned().map(NodeEvent::cut).collect())
+        let events = events.into_iter().take(EVENTS_PER_FRAME_MAX).cloned().map(NodeEvent::cut).collect();
+        Self::Events(fitting(events, 0, |event| size(&to_wire::event(event))))
     }
 }
 
@@ -85,6 +95,11 @@ impl NodeEvent {
         cut(&mut self.before, VALUE_BYTES_MAX);
         cut(&mut self.after, VALUE_BYTES_MAX);
         cut(&mut self.text, SENTENCE_BYTES_MAX);
+        // A part of it says nothing.
+        let fits = |lines: &Vec<String>| {
+            lines.len() <= BASIS_MAX && lines.iter().all(|line| line.len() <= VALUE_BYTES_MAX)
+        };
+        self.basis = self.basis.filter(fits);
         self
     }
 }

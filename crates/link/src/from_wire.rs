@@ -5,13 +5,16 @@ mod probe;
 
 use crate::wire::{self, AgentKind, CoordinatorKind};
 use crate::{
-    ENDPOINTS_PER_AGENT_MAX, EVENTS_PER_FRAME_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX, FINDINGS_MAX,
-    FRAME_BYTES_MAX, Fact, FindingBrief, FrameError, Hello, NUMBERED_PER_FRAME_MAX, NodeEvent,
+    BASIS_MAX, ENDPOINTS_PER_AGENT_MAX, EVENTS_PER_FRAME_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX,
+    FINDINGS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief, FrameError, Hello, NUMBERED_PER_FRAME_MAX, NodeEvent,
     OFFER_BYTES_MAX, PINGS_PER_FRAME_MAX, PauseFlags, RESULTS_PER_FRAME_MAX, RelayPayload, ToAgent,
     ToCoordinator, numbered, to_wire,
 };
 use prost::Message;
-use rdmascope_model::{Cause, EndpointInfo, EndpointName, Fabric, Gid, LabelBy, LeaseId, Role, Status, Wall};
+use rdmascope_model::{
+    Cause, EndpointInfo, EndpointName, Fabric, Gid, LabelBy, LeaseId, MeshSweep, Reading, Role, Status,
+    SwitchPort, Wall,
+};
 use std::time::Duration;
 
 /// Longest text in a frame, bytes: a line on a screen, several times over.
@@ -76,6 +79,13 @@ impl ToAgent {
                 pings_per_second: g.pings_per_second,
                 pings_per_batch: g.pings_per_batch,
                 labels: g.labels,
+                cross_rail_every: g.cross_rail_every,
+                sweep: g.sweep.map(|sweep| MeshSweep {
+                    number: sweep.number,
+                    pings_per_second: sweep.pings_per_second,
+                    pings_per_batch: sweep.pings_per_batch,
+                    cross_rail: sweep.cross_rail,
+                }),
             },
             CoordinatorKind::Lease(l) => probe::lease(l)?,
             CoordinatorKind::Relay(r) => {
@@ -153,6 +163,12 @@ fn name(field: &'static str, name: Option<wire::Name>) -> Result<EndpointName, F
 
 fn endpoint(e: wire::Endpoint) -> Result<EndpointInfo, FrameError> {
     let unusable = e.unusable.map(cause).transpose()?;
+    let port = e.switch_port.map(|t| text("switch port", t)).transpose()?;
+    let switch_port = match (e.switch, e.switch_unread) {
+        (Some(switch), _) => Reading::Value(SwitchPort { switch: text("switch", switch)?, port }),
+        (None, Some(why)) => Reading::Failed(text("switch unread", why)?),
+        (None, None) => Reading::Absent,
+    };
     Ok(EndpointInfo {
         name: name("endpoint", e.name)?,
         fabric: one_of("fabric", e.fabric, Fabric::ALL, to_wire::fabric)?,
@@ -164,6 +180,9 @@ fn endpoint(e: wire::Endpoint) -> Result<EndpointInfo, FrameError> {
         datagrams: e.datagrams.map(ping::address).transpose()?,
         connections_labelled_by: label_by(e.connections_labelled_by),
         datagrams_labelled_by: label_by(e.datagrams_labelled_by),
+        pci_address: e.pci_address.map(|t| text("PCI address", t)).transpose()?,
+        rail: e.rail.map(|t| text("rail", t)).transpose()?,
+        switch_port,
         unusable,
         unusable_detail: text("unusable detail", e.unusable_detail)?,
     })
@@ -219,7 +238,15 @@ fn event(e: wire::NodeEvent) -> Result<NodeEvent, FrameError> {
         before: text("event before", e.before)?,
         after: text("event after", e.after)?,
         text: text("event text", e.text)?,
+        basis: e.basis.map(basis).transpose()?,
     })
+}
+
+fn basis(basis: wire::Lines) -> Result<Vec<String>, FrameError> {
+    if basis.lines.len() > BASIS_MAX {
+        return Err(bad("event basis", format!("{} lines long", basis.lines.len())));
+    }
+    basis.lines.into_iter().map(|line| text("event basis", line)).collect()
 }
 
 fn relay(r: wire::Relay) -> Result<(LeaseId, RelayPayload), FrameError> {

@@ -14,8 +14,8 @@ pub use numbered::{NumberedHeard, NumberedReport};
 pub use version::{PROTOCOL_MAX, PROTOCOL_MIN, VersionMismatch, negotiate};
 
 use rdmascope_model::{
-    Effects, EndpointInfo, EndpointName, Heard, LeaseId, Metric, Outcome, Peer, PingStats, ProbePlan, Role,
-    Status, Wall,
+    Effects, EndpointInfo, EndpointName, Heard, LeaseId, MeshSweep, Metric, Outcome, Peer, PingStats,
+    ProbePlan, Role, Status, Wall,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,10 +30,12 @@ pub const FINDINGS_MAX: usize = 64;
 pub const EVIDENCE_MAX: usize = 8;
 /// See [`EVIDENCE_MAX`].
 pub const EVIDENCE_BYTES_MAX: usize = 120;
-/// Facts of one node: 64 ports with 15 each. A list that is too long for a frame is cut.
+/// Facts of one node: 47 ports with 21 each. A list that is too long for a frame is cut.
 pub const FACTS_MAX: usize = 1_000;
-/// Events in one frame; 50 × at most 800 bytes stay below a frame.
+/// Events in one frame at most, and as far as the frame has room.
 pub const EVENTS_PER_FRAME_MAX: usize = 50;
+/// Lines of what a finding rests on: a check has ten numbers at most. More, or longer ones, are left out as a whole.
+pub const BASIS_MAX: usize = 12;
 /// Oldest protocol version with [`ToCoordinator::Facts`], [`ToCoordinator::Events`] and [`ToAgent::EventsSeen`].
 pub const EVENTS_SINCE: u32 = 2;
 /// Oldest protocol version with mesh pings, [`ToCoordinator::Pings`], and probes in another than the ordinary manner.
@@ -145,6 +147,11 @@ pub enum ToAgent {
         pings_per_batch: u32,
         /// Path labels that each pair's pings rotate through. Since version 3.
         labels: u32,
+        /// Each so manieth turn is a peer's on another rail than the endpoint's; 1: all peers are alike; 0: nobody's there. An agent
+        /// that does not know it takes all peers for alike.
+        cross_rail_every: u32,
+        /// One pass over all peers at a rate of its own; an agent that does not know it goes on as before.
+        sweep: Option<MeshSweep>,
     },
     /// Permission, and order, for one probe of one pair.
     Lease {
@@ -310,6 +317,9 @@ pub struct NodeEvent {
     pub after: String,
     /// The same as a sentence for a person, or the kernel's line.
     pub text: String,
+    /// What a raised finding rests on, to judge it again under other numbers (lines of `rdmascope_checks::replay::Basis`); `None` for
+    /// other events, from an older agent, and where it could not be told.
+    pub basis: Option<Vec<String>>,
 }
 
 /// What kind of thing happened.

@@ -10,8 +10,8 @@ use crate::{
 };
 use prost::Message;
 use rdmascope_model::{
-    EndpointInfo, EndpointName, Fabric, LabelBy, LeaseId, Metric, Role, Side, StampClock, Status, Step,
-    Urgency,
+    EndpointInfo, EndpointName, Fabric, LabelBy, LeaseId, Metric, Reading, Role, Side, StampClock, Status,
+    Step, Urgency,
 };
 use std::time::Duration;
 
@@ -70,19 +70,32 @@ impl ToAgent {
                     base: *base,
                     addresses: peers.iter().map(ping::peer_address).collect(),
                     removed: removed.iter().map(name).collect(),
+                    rails: match peers.iter().any(|peer| peer.rail != 0) {
+                        true => peers.iter().map(|peer| peer.rail).collect(),
+                        false => Vec::new(),
+                    },
                     numbers: numbers.to_vec(),
                 })
             }
-            Self::Grant { epoch, generation, expires_in, pings_per_second, pings_per_batch, labels } => {
-                CoordinatorKind::Grant(wire::Grant {
-                    epoch: *epoch,
-                    generation: *generation,
-                    expires_in_ms: millis(*expires_in),
-                    pings_per_second: *pings_per_second,
-                    pings_per_batch: *pings_per_batch,
-                    labels: *labels,
-                })
-            }
+            Self::Grant {
+                epoch,
+                generation,
+                expires_in,
+                pings_per_second,
+                pings_per_batch,
+                labels,
+                cross_rail_every,
+                sweep,
+            } => CoordinatorKind::Grant(wire::Grant {
+                epoch: *epoch,
+                generation: *generation,
+                expires_in_ms: millis(*expires_in),
+                pings_per_second: *pings_per_second,
+                pings_per_batch: *pings_per_batch,
+                labels: *labels,
+                cross_rail_every: *cross_rail_every,
+                sweep: sweep.as_ref().map(ping::sweep),
+            }),
             Self::Lease { epoch, plan, setup_within } => {
                 CoordinatorKind::Lease(probe::lease(*epoch, plan, *setup_within))
             }
@@ -128,6 +141,14 @@ pub(crate) fn endpoint(info: &EndpointInfo) -> wire::Endpoint {
         datagrams: info.datagrams.as_ref().map(ping::address),
         connections_labelled_by: label_by(info.connections_labelled_by),
         datagrams_labelled_by: label_by(info.datagrams_labelled_by),
+        pci_address: info.pci_address.clone(),
+        rail: info.rail.clone(),
+        switch: info.switch_port.value().map(|at| at.switch.clone()),
+        switch_port: info.switch_port.value().and_then(|at| at.port.clone()),
+        switch_unread: match &info.switch_port {
+            Reading::Failed(why) => Some(why.clone()),
+            Reading::Value(_) | Reading::Absent => None,
+        },
     }
 }
 
@@ -150,7 +171,7 @@ pub(crate) fn fact(f: &Fact) -> wire::Fact {
     wire::Fact { subject: f.subject.clone(), key: f.key.clone(), value: f.value.clone() }
 }
 
-fn event(e: &NodeEvent) -> wire::NodeEvent {
+pub(crate) fn event(e: &NodeEvent) -> wire::NodeEvent {
     wire::NodeEvent {
         number: e.number,
         at_ms: e.at.0,
@@ -160,6 +181,7 @@ fn event(e: &NodeEvent) -> wire::NodeEvent {
         before: e.before.clone(),
         after: e.after.clone(),
         text: e.text.clone(),
+        basis: e.basis.as_ref().map(|lines| wire::Lines { lines: lines.clone() }),
     }
 }
 

@@ -1,16 +1,16 @@
 //! Frames read back as they were written, and foreign bytes are refused with a reason, never with a panic.
 
 use rdmascope_link::{
-    EVIDENCE_BYTES_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief, FrameError,
-    Hello, NUMBERED_PER_FRAME_MAX, NodeEvent, NumberedHeard, NumberedReport, PauseFlags, PingReport,
-    ProbeResult, RelayPayload, ToAgent, ToCoordinator,
+    BASIS_MAX, EVIDENCE_BYTES_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief,
+    FrameError, Hello, NUMBERED_PER_FRAME_MAX, NodeEvent, NumberedHeard, NumberedReport, PauseFlags,
+    PingReport, ProbeResult, RelayPayload, ToAgent, ToCoordinator,
 };
 use rdmascope_model::{
     BandwidthSpec, BandwidthStats, Carrier, Cause, Congestion, CounterDelta, DatagramAddress, Delays,
     EchoSpec, EchoStats, Effects, EndpointInfo, EndpointName, Exclusion, Fabric, Failure, Gid, Heard,
-    LabelBy, LabelResult, LatencySpec, LatencyStats, LeaseId, Manner, Marks, Memory, Metric, Operation,
-    Outcome, PackedPings, Peer, PerPriority, PingCounts, PingFigures, PingSpec, PingStats, ProbePlan,
-    ProbeSpec, Role, Side, StampClock, Status, Step, Urgency, Wall,
+    LabelBy, LabelResult, LatencySpec, LatencyStats, LeaseId, Manner, Marks, Memory, MeshSweep, Metric,
+    Operation, Outcome, PackedPings, Peer, PerPriority, PingCounts, PingFigures, PingSpec, PingStats,
+    ProbePlan, ProbeSpec, Reading, Role, Side, StampClock, Status, Step, SwitchPort, Urgency, Wall,
 };
 use std::time::Duration;
 
@@ -143,6 +143,8 @@ fn event(kind: EventKind) -> NodeEvent {
         before: "ACTIVE".to_owned(),
         after: "DOWN".to_owned(),
         text: "the port went down".to_owned(),
+        basis: (kind == EventKind::FindingRaised)
+            .then(|| vec!["rdma_mtu 4.096e3 1.025e3".to_owned(), "= ow".to_owned()]),
     }
 }
 
@@ -156,6 +158,9 @@ fn agent_frames() -> Vec<ToCoordinator> {
         active_mtu: None,
         rate_bps: Some(400_000_000_000),
         datagrams: Some(address()),
+        pci_address: Some("0000:3b:00.0".to_owned()),
+        rail: Some("rail-1".to_owned()),
+        switch_port: Reading::Value(SwitchPort { switch: "leaf1".to_owned(), port: Some("swp3".to_owned()) }),
         connections_labelled_by: LabelBy::FlowLabel,
         datagrams_labelled_by: LabelBy::QueuePair,
         unusable: Some(Cause::PortDown),
@@ -188,7 +193,15 @@ fn agent_frames() -> Vec<ToCoordinator> {
             machine: "boot".to_owned(),
         }),
         ToCoordinator::Heartbeat(PauseFlags { all: false, bandwidth: true }),
-        ToCoordinator::Inventory { endpoints: vec![endpoint], findings: vec![finding], findings_left_out: 3 },
+        ToCoordinator::Inventory {
+            endpoints: vec![
+                EndpointInfo { switch_port: Reading::failed("EIO"), ..endpoint.clone() },
+                EndpointInfo { switch_port: Reading::Absent, ..endpoint.clone() },
+                endpoint,
+            ],
+            findings: vec![finding],
+            findings_left_out: 3,
+        },
         ToCoordinator::Facts(vec![fact("netdev_mtu", "9000"), fact("pfc", "3")]),
         ToCoordinator::Events(EventKind::ALL.iter().map(|kind| event(*kind)).collect()),
         ToCoordinator::Relay { lease: LeaseId(3), payload: RelayPayload::Offer(vec![0, 1, 2]) },
@@ -274,8 +287,8 @@ fn coordinator_frames() -> Vec<ToAgent> {
             base: 3,
             total: 900,
             peers: [
-                Peer { name: name("b/mlx5_0/1"), address: Some(address()) },
-                Peer { name: name("c/siw0/1"), address: None },
+                Peer { name: name("b/mlx5_0/1"), address: Some(address()), rail: 3 },
+                Peer { name: name("c/siw0/1"), address: None, rail: 0 },
             ]
             .into(),
             numbers: [4_095, 0].into(),
@@ -288,6 +301,13 @@ fn coordinator_frames() -> Vec<ToAgent> {
             pings_per_second: 10,
             pings_per_batch: 30,
             labels: 16,
+            cross_rail_every: 4,
+            sweep: Some(MeshSweep {
+                number: 1_796_000_000_123,
+                pings_per_second: 500,
+                pings_per_batch: 9,
+                cross_rail: true,
+            }),
         },
         plan(ProbeSpec::Latency(LatencySpec { samples: 1_000, warmup: 100, message_bytes: 8 })),
         plan(ProbeSpec::Bandwidth(BandwidthSpec {
@@ -401,6 +421,8 @@ fn whatever_a_machine_has_to_say_fits_into_a_frame() {
     let endpoint = |number: u8| EndpointInfo {
         unusable: Some(Cause::PortDown),
         unusable_detail: long.clone(),
+        rail: Some(long.clone()),
+        switch_port: Reading::Value(SwitchPort { switch: long.clone(), port: Some(long.clone()) }),
         ..EndpointInfo::bare(name(&format!("a/mlx5_{number}/1")), Fabric::Roce)
     };
     let finding = |number: usize| FindingBrief {
@@ -446,10 +468,16 @@ fn whatever_a_machine_has_to_say_fits_into_a_frame() {
         before: long.clone(),
         after: long.clone(),
         text: long.clone(),
-        ..event(EventKind::KernelLog)
+        basis: Some(vec!["x".repeat(120); BASIS_MAX]),
+        ..event(EventKind::FindingRaised)
     };
-    let bytes = ToCoordinator::events(&vec![loud; 1_000]).encode();
-    assert!(bytes.len() <= FRAME_BYTES_MAX && ToCoordinator::decode(&bytes).is_ok());
+    let bytes = ToCoordinator::events(&vec![loud.clone(); 1_000]).encode();
+    assert!(bytes.len() <= FRAME_BYTES_MAX);
+    let Ok(ToCoordinator::Events(events)) = ToCoordinator::decode(&bytes) else { panic!("events") };
+    assert!(events.len() > 20 && events[0].basis.is_some());
+    let longer = NodeEvent { basis: Some(vec!["x".repeat(121)]), ..loud };
+    let ToCoordinator::Events(events) = ToCoordinator::events(&[longer]) else { panic!("events") };
+    assert_eq!(events[0].basis, None, "a part of it says nothing");
 }
 
 /// A finding of version 1 has the first five fields only: the rest reads as nothing said.
@@ -467,4 +495,43 @@ fn a_finding_of_an_older_agent_can_be_read() {
     assert_eq!((finding.id.as_str(), finding.status, finding.next_step.as_str()), ("a", Status::Fail, "d"));
     assert_eq!((finding.cause.as_str(), finding.since, findings_left_out), ("", Wall(0), 0));
     assert!(!finding.settling && !finding.latched && finding.evidence.is_empty());
+}
+
+/// Version 3 is older than rails and passes: its frames end before them, and it skips what it does not know.
+#[test]
+fn rails_and_passes_mean_nothing_to_who_does_not_know_them_and_are_not_missed_by_who_does() {
+    // Book (4) { generation (1) 4, total (2) 1, peers (3) { "b" "d" 1 }, addresses (5) {} }.
+    let book = b"\x08\x04\x10\x01\x1a\x08\x0a\x01b\x12\x01d\x18\x01\x2a\x00";
+    let bytes = [&[0x22, book.len() as u8][..], book].concat();
+    let Ok(ToAgent::Book { peers, .. }) = ToAgent::decode(&bytes) else { panic!("a book") };
+    assert_eq!((peers.len(), peers[0].rail), (1, 0));
+    let (numbers, removed) = ([].into(), Vec::new());
+    let unplaced = ToAgent::Book { generation: 4, base: 0, total: 1, peers, numbers, removed };
+    assert_eq!(unplaced.encode(), bytes, "where neither rails nor numbers are known, not a byte is added");
+    // Grant (5) { epoch (1) 9, generation (2) 4, expiry (3) 60 s, rate (4) 10, batch (5) 30, labels (6) 16 }.
+    let grant = b"\x08\x09\x10\x04\x18\xe0\xd4\x03\x20\x0a\x28\x1e\x30\x10";
+    let bytes = [&[0x2a, grant.len() as u8][..], grant].concat();
+    let Ok(ToAgent::Grant { cross_rail_every, sweep, labels, .. }) = ToAgent::decode(&bytes) else {
+        panic!("a grant")
+    };
+    assert_eq!((cross_rail_every, sweep, labels), (0, None, 16));
+    // A field of a version to come.
+    let newer = [&[0x2a, grant.len() as u8 + 3][..], grant, b"\xf8\x01\x07"].concat();
+    assert!(ToAgent::decode(&newer).is_ok());
+}
+
+/// An agent from before leaves, rails and PCI addresses were told.
+#[test]
+fn an_endpoint_of_an_older_agent_stands_nowhere() {
+    // Inventory (3) { endpoint (1) { name (1) { "a" "d" 1 }, fabric (2) 1 } }.
+    let endpoint = b"\x0a\x08\x0a\x01a\x12\x01d\x18\x01\x10\x01";
+    let bytes = [&[0x1a, endpoint.len() as u8 + 2, 0x0a, endpoint.len() as u8][..], endpoint].concat();
+    let Ok(ToCoordinator::Inventory { endpoints, .. }) = ToCoordinator::decode(&bytes) else {
+        panic!("an inventory")
+    };
+    let [endpoint] = &endpoints[..] else { panic!("one endpoint") };
+    assert_eq!(
+        (&endpoint.switch_port, &endpoint.rail, &endpoint.pci_address),
+        (&Reading::Absent, &None, &None)
+    );
 }

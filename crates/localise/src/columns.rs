@@ -2,9 +2,8 @@
 //! worked out for a cell that is not shown of it.
 
 use crate::row::{self, Kind};
-use crate::{CellState, EndpointIndex, Matrix, ping};
+use crate::{CellState, EndpointIndex, Light, Matrix, ping};
 use rdmascope_model::{Metric, Wall};
-use std::time::Duration;
 
 /// What stands where there is no figure, and no time.
 pub const NOTHING: u64 = u64::MAX;
@@ -34,20 +33,18 @@ pub struct Wanted {
 }
 
 impl Columns {
-    /// Reads the cells from a source to these targets as they are at `now`, when figures older than `fresh_for` are stale. `words` has a
-    /// byte for each state in the order of [`CellState::ALL`].
+    /// Reads the cells from a source to these targets as they are shown at `now`, each in its `light`. `words` has a byte for each state in
+    /// the order of [`CellState::ALL`].
     pub fn read(
         &mut self,
         matrix: &Matrix,
         metric: Metric,
         (source, targets): (EndpointIndex, &[EndpointIndex]),
-        (now, fresh_for): (Wall, Duration),
+        (now, light): (Wall, impl Fn(EndpointIndex) -> Light),
         words: [u8; CellState::ALL.len()],
         wanted: Wanted,
     ) {
-        // Older than this is stale; what lies in the future is fresh.
-        let oldest = Wall(now.0.saturating_sub(u64::try_from(fresh_for.as_millis()).unwrap_or(u64::MAX)));
-        let asked = Asked { oldest, words, wanted };
+        let asked = Asked { lights: targets.iter().map(|&target| light(target)), now, words, wanted };
         match metric {
             Metric::Latency => {
                 let figure = |row: &row::LatencyRow| row::latency_figures(row).0;
@@ -76,40 +73,51 @@ impl Columns {
 
     fn fill<'a, const WORDS: usize>(
         &mut self,
-        asked: Asked,
+        asked: Asked<impl Iterator<Item = Light> + Clone>,
         rows: impl Iterator<Item = Option<&'a [u32; WORDS]>> + Clone,
         figure: impl Fn(&[u32; WORDS]) -> u64,
         beside: impl Fn(&[u32; WORDS]) -> f64,
     ) {
         let [fresh, stale, never, failed, excluded] = asked.words;
+        let head = |row: Option<&'a [u32; WORDS]>| {
+            row.map_or((Kind::Never, Wall(0)), |row| (row::kind(row), row::at(row)))
+        };
         self.states.clear();
-        self.states.extend(rows.clone().map(|row| match row.map_or(Kind::Never, row::kind) {
-            Kind::Never => never,
-            Kind::Known if row.map_or(Wall(0), row::at) >= asked.oldest => fresh,
-            Kind::Known => stale,
-            Kind::Failed => failed,
-            Kind::Excluded => excluded,
+        self.states.extend(rows.clone().zip(asked.lights.clone()).map(|(row, light)| {
+            let (kind, at) = head(row);
+            match light.state(kind, at) {
+                CellState::Fresh => fresh,
+                CellState::Stale => stale,
+                CellState::Never => never,
+                CellState::Failed => failed,
+                CellState::Excluded => excluded,
+            }
         }));
-        let known = |row: Option<&'a [u32; WORDS]>| row.filter(|row| row::kind(row) == Kind::Known);
-        let written = |row: Option<&'a [u32; WORDS]>| row.filter(|row| row::kind(row) != Kind::Never);
+        let shown = rows.clone().zip(&self.states);
+        let known = shown.map(|(row, &state)| row.filter(|_| state == fresh || state == stale));
         if asked.wanted.figures {
             self.figures.clear();
-            self.figures.extend(rows.clone().map(|row| known(row).map_or(NOTHING, &figure)));
+            self.figures.extend(known.clone().map(|row| row.map_or(NOTHING, &figure)));
         }
         if asked.wanted.beside {
             self.beside.clear();
-            self.beside.extend(rows.clone().map(|row| known(row).map_or(f64::NAN, &beside)));
+            self.beside.extend(known.map(|row| row.map_or(f64::NAN, &beside)));
         }
         if asked.wanted.at {
             self.at_ms.clear();
-            self.at_ms.extend(rows.map(|row| written(row).map_or(NOTHING, |row| row::at(row).0)));
+            self.at_ms.extend(rows.zip(asked.lights).map(|(row, light)| match (light.silenced, head(row)) {
+                (Some(since), (kind, at)) if kind != Kind::Known || at < since => since.0,
+                (_, (Kind::Never, _)) if light.apart => asked.now.0,
+                (_, (Kind::Never, _)) => NOTHING,
+                (_, (_, at)) => at.0,
+            }));
         }
     }
 }
 
-#[derive(Clone, Copy)]
-struct Asked {
-    oldest: Wall,
+struct Asked<L> {
+    lights: L,
+    now: Wall,
     words: [u8; CellState::ALL.len()],
     wanted: Wanted,
 }
@@ -132,28 +140,33 @@ mod tests {
         m.record(all[0], all[5], Wall(999_000), &figures);
         m.fail(Metric::Ping, all[0], all[2], Wall(7), &failure);
         m.exclude(Metric::Ping, all[0], all[3], Wall(8), Exclusion::Busy);
-        let (now, fresh_for) = (Wall(100_000), Duration::from_secs(60));
+        let now = Wall(100_000);
+        let plain = Light { fresh_since: Wall(40_000), silenced: None, apart: false };
+        let silenced = Light { silenced: Some(Wall(50_000)), ..plain };
+        let apart = Light { apart: true, ..plain };
         let targets: Vec<_> = all.iter().rev().copied().collect();
         let mut columns = Columns::default();
         let whole = Wanted { figures: true, beside: true, at: true };
-        for metric in Metric::ALL {
-            columns.read(&m, metric, (all[0], &targets), (now, fresh_for), *b"fsnxe", whole);
+        for (metric, light) in Metric::ALL.into_iter().flat_map(|m| [plain, silenced, apart].map(|l| (m, l)))
+        {
+            columns.read(&m, metric, (all[0], &targets), (now, |_| light), *b"fsnxe", whole);
             for (at, &target) in targets.iter().enumerate() {
-                let cell = m.cell(metric, all[0], target);
-                let letter = match cell.state(now, fresh_for) {
+                let brief = light.shown(m.brief(metric, all[0], target), now);
+                let letter = match brief.state(light.fresh_since) {
                     CellState::Fresh => b'f',
                     CellState::Stale => b's',
                     CellState::Never => b'n',
                     CellState::Failed => b'x',
                     CellState::Excluded => b'e',
                 };
-                let (figure, lost) = match m.brief(metric, all[0], target) {
-                    Brief::Known { headline, lost, .. } => (headline, lost),
-                    _ => (None, None),
+                let (written, figure, lost) = match brief {
+                    Brief::Known { at, headline, lost, .. } => (Some(at), headline, lost),
+                    Brief::Failed { at, .. } | Brief::Excluded { at, .. } => (Some(at), None, None),
+                    Brief::Never => (None, None, None),
                 };
-                assert_eq!(columns.states[at], letter, "{metric} {cell:?}");
+                assert_eq!(columns.states[at], letter, "{metric} {light:?} {brief:?}");
                 assert_eq!(columns.figures[at], figure.unwrap_or(NOTHING));
-                assert_eq!(columns.at_ms[at], cell.at().map_or(NOTHING, |at| at.0));
+                assert_eq!(columns.at_ms[at], written.map_or(NOTHING, |at| at.0));
                 let share = lost.map(|[lost, judged]| f64::from(lost) / f64::from(judged));
                 assert_eq!(Some(columns.beside[at]).filter(|share| !share.is_nan()), share);
             }

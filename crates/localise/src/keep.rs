@@ -220,8 +220,9 @@ fn sound_bandwidth(row: &row::BandwidthRow) -> bool {
 
 fn sound_pings(row: &ping::PingRow) -> bool {
     let packed = ping::figures_of(row);
-    let sent = packed.in_short().sent > 0 && packed.flaw().is_none();
-    if ping::silent_batch(row).is_some() { sent } else { is_sound(row, || sent) }
+    let sent = packed.in_short().sent > 0;
+    let sound = if ping::silent_batch(row).is_some() { sent } else { is_sound(row, || sent) };
+    sound && packed.flaw().is_none()
 }
 
 #[cfg(test)]

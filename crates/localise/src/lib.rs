@@ -1,10 +1,15 @@
 //! The matrix: what is known of each ordered pair, how old it is, what that makes of it, and whom it blames; and the report of one pair in
 //! depth.
 
+mod brief;
 mod cell;
 mod columns;
+mod hypotheses;
 mod incident;
+pub mod job;
+mod judge;
 mod keep;
+mod light;
 mod matrix;
 mod median;
 mod names;
@@ -18,11 +23,14 @@ mod texts;
 mod tiles;
 mod verdict;
 
+pub use brief::Brief;
 pub use cell::{Cell, CellState, Measured};
 pub use columns::{Columns, NOTHING, Wanted};
-pub use incident::{Incident, IncidentState};
+pub use incident::{Change, Incident, IncidentState, Incidents, Names};
+pub use judge::{Input, Judge, Judged, Look, Retest, Told};
 pub use keep::KeptError;
-pub use matrix::{Brief, EndpointIndex, Matrix};
+pub use light::Light;
+pub use matrix::{EndpointIndex, Matrix};
 pub use median::median;
 pub use place::{Distance, Place, PlaceIndex, Places, Tier};
 pub use rdmascope_model::{PINGS_OF_A_SIZE_MAX, PingFigures, Spread};

@@ -6,70 +6,22 @@
 //! (2.1 million pairs of 512 nodes with 8 rails) 109 MB. A failed or excluded cell takes the place of its figures, so that a dead node, or
 //! a dead cluster, takes no more than a live one.
 
+use crate::brief::{self, Brief};
 use crate::names::Names;
-use crate::row::{self, BandwidthRow, Kind, LatencyRow, REASON, TEXT};
+use crate::row::{self, BandwidthRow, Kind, LatencyRow, TEXT};
 use crate::texts::Texts;
 use crate::tiles::{Sparse, Tiles};
-use crate::verdict::silence;
-use crate::{Cell, CellState, Measured, ping, ping_failure};
-use rdmascope_model::{
-    Cause, EndpointName, Exclusion, Failure, Metric, PackedPings, Side, StampClock, Step, Wall,
-};
+use crate::{Cell, Measured, ping, ping_failure};
+use rdmascope_model::{EndpointName, Exclusion, Failure, Metric, PackedPings, StampClock, Wall};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// The number of an endpoint in one coordinator's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointIndex(pub u32);
 
-/// A cell in short, without any text: what whole matrices are shown and counted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Brief {
-    /// No probe of this pair has ended yet.
-    Never,
-    /// The last probe completed.
-    Known {
-        /// When it was measured.
-        at: Wall,
-        /// The figure that pairs are compared by, see [`Measured::headline`].
-        headline: Option<u64>,
-        /// Latency: 99th percentile, nanoseconds.
-        p99_ns: Option<u64>,
-        /// Pings: how many were lost, of how many that were answered in time or lost.
-        lost: Option<[u32; 2]>,
-    },
-    /// The last probe failed.
-    Failed {
-        /// When.
-        at: Wall,
-        /// Why.
-        cause: Cause,
-        /// In which step.
-        step: Step,
-        /// Who saw it.
-        side: Side,
-    },
-    /// The last probe was not run.
-    Excluded {
-        /// When.
-        at: Wall,
-        /// Why.
-        why: Exclusion,
-    },
-}
-
-impl Brief {
-    /// Its state at `now`, when figures older than `fresh_for` are stale.
-    #[must_use]
-    pub fn state(self, now: Wall, fresh_for: Duration) -> CellState {
-        match self {
-            Self::Never => CellState::Never,
-            Self::Known { at, .. } if now.since(at) <= fresh_for => CellState::Fresh,
-            Self::Known { .. } => CellState::Stale,
-            Self::Failed { .. } => CellState::Failed,
-            Self::Excluded { .. } => CellState::Excluded,
-        }
-    }
+impl EndpointIndex {
+    /// Stands for an endpoint of which only the name is known: it comes from an earlier run, and nobody has told of it since.
+    pub const UNKNOWN: Self = Self(u32::MAX);
 }
 
 /// The cells of all ordered pairs.
@@ -171,7 +123,7 @@ impl Matrix {
             Kind::Never => Cell::Never,
             Kind::Known => Cell::Known { at, measured: measured(row) },
             Kind::Failed => {
-                let (cause, step, side) = reason(row);
+                let (cause, step, side) = row::reason(row);
                 let evidence = self.texts.get(row[TEXT]).to_owned();
                 Cell::Failed { at, failure: Failure { cause, step, side, evidence } }
             }
@@ -184,9 +136,19 @@ impl Matrix {
     #[inline]
     pub fn brief(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Brief {
         match metric {
-            Metric::Latency => brief(self.latency.row(source, target), latency_brief),
-            Metric::Bandwidth => brief(self.bandwidth.row(source, target), bandwidth_brief),
-            Metric::Ping => self.ping.row(source, target).map_or(Brief::Never, ping_brief),
+            Metric::Latency => brief::latency(self.latency.row(source, target)),
+            Metric::Bandwidth => brief::bandwidth(self.bandwidth.row(source, target)),
+            Metric::Ping => brief::pings(self.ping.row(source, target)),
+        }
+    }
+
+    /// When a cell came to be what it is; `None` when it was never written.
+    #[must_use]
+    pub fn written_at(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Option<Wall> {
+        match metric {
+            Metric::Latency => self.latency.row(source, target).and_then(row::written_at),
+            Metric::Bandwidth => self.bandwidth.row(source, target).and_then(row::written_at),
+            Metric::Ping => self.ping.row(source, target).and_then(row::written_at),
         }
     }
 
@@ -260,6 +222,21 @@ impl Matrix {
         batch: u32,
     ) -> bool {
         let row = ping::pack_silence(at, figures, batch);
+        let written = write(self.ping.slot(source, target), row, &mut self.texts);
+        self.revision += u64::from(written);
+        written
+    }
+
+    /// Likewise, where something says more of the failure than its counts do, which are kept beside it: the port is down, say.
+    pub fn fail_pings(
+        &mut self,
+        source: EndpointIndex,
+        target: EndpointIndex,
+        at: Wall,
+        failure: &Failure,
+        figures: PackedPings,
+    ) -> bool {
+        let row = ping::pack_failure(row::failed(at, failure, &mut self.texts), figures);
         let written = write(self.ping.slot(source, target), row, &mut self.texts);
         self.revision += u64::from(written);
         written
@@ -349,53 +326,14 @@ fn fail<const WORDS: usize>(slot: &mut [u32; WORDS], at: Wall, failure: &Failure
     write(slot, row, texts)
 }
 
-/// What a failed row says; nothing but the state is left of one that no version has written.
-fn reason<const WORDS: usize>(row: &[u32; WORDS]) -> (Cause, Step, Side) {
-    row::unpack_reason(row[REASON]).unwrap_or((Cause::Internal, Step::Measure, Side::Coordinator))
-}
-
-fn brief<const WORDS: usize>(
-    row: Option<&[u32; WORDS]>,
-    known: impl Fn(Wall, &[u32; WORDS]) -> Brief,
-) -> Brief {
-    let Some(row) = row else { return Brief::Never };
-    let at = row::at(row);
-    match row::kind(row) {
-        Kind::Never => Brief::Never,
-        Kind::Known => known(at, row),
-        Kind::Failed => {
-            let (cause, step, side) = reason(row);
-            Brief::Failed { at, cause, step, side }
-        }
-        Kind::Excluded => Brief::Excluded { at, why: row::unpack_exclusion(row) },
-    }
-}
-
-fn latency_brief(at: Wall, row: &LatencyRow) -> Brief {
-    let (p50_ns, p99_ns) = row::latency_figures(row);
-    Brief::Known { at, headline: Some(p50_ns), p99_ns, lost: None }
-}
-
-fn bandwidth_brief(at: Wall, row: &BandwidthRow) -> Brief {
-    Brief::Known { at, headline: Some(row::bandwidth_figure(row)), p99_ns: None, lost: None }
-}
-
-fn ping_brief(row: &ping::PingRow) -> Brief {
-    if ping::silent_batch(row).is_some() {
-        let (cause, step, side) = silence(&ping::unpack(row));
-        return Brief::Failed { at: row::at(row), cause, step, side };
-    }
-    brief(Some(row), |at, row| {
-        let short = ping::figures_of(row).in_short();
-        let lost = Some([short.lost, short.answered + short.lost]);
-        Brief::Known { at, headline: short.network_p50_ns, p99_ns: None, lost }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdmascope_model::{BandwidthStats, CounterDelta, LatencyStats, PingCounts, PingFigures};
+    use crate::CellState;
+    use rdmascope_model::{
+        BandwidthStats, Cause, CounterDelta, LatencyStats, PingCounts, PingFigures, Side, Step,
+    };
+    use std::time::Duration;
 
     fn latency(p50_ns: u64) -> Measured {
         let stats = LatencyStats {

@@ -1,10 +1,11 @@
 //! The row that holds the last batch of pings of a pair: 56 bytes, 940 MB when all pairs of 4,096 endpoints ping each other.
 //!
 //! A batch without any answer keeps its counts too, and its number: its responder may tell later what it heard. Such a row is a failure
-//! whose cause follows from the counts.
+//! whose cause follows from the counts. A failure with a cause of its own may have counts, too; without any it was no batch that failed.
 
-use crate::row::{Kind, REASON, TEXT, kind, stamped};
-use rdmascope_model::{PackedPings, PingFigures, Wall};
+use crate::row::{self, Kind, REASON, TEXT, at, kind, stamped};
+use crate::verdict::silence;
+use rdmascope_model::{Cause, PackedPings, PingFigures, Side, Step, Wall};
 
 /// The stamp, then the packed figures.
 pub(crate) type PingRow = [u32; FIGURES + PackedPings::WORDS];
@@ -32,9 +33,25 @@ pub(crate) fn pack_silence(at: Wall, figures: PackedPings, batch: u32) -> PingRo
     row
 }
 
+/// The row of a failure that has another reason than its counts, with these: what has no room beside the reason is left out.
+pub(crate) fn pack_failure(failed: PingRow, figures: PackedPings) -> PingRow {
+    let mut row = packed(Kind::Failed, at(&failed), figures);
+    (row[REASON], row[TEXT]) = (failed[REASON], failed[TEXT]);
+    row
+}
+
 /// The number of the batch without any answer that a row holds.
 pub(crate) fn silent_batch(row: &PingRow) -> Option<u32> {
     (kind(row) == Kind::Failed && row[REASON] == 0).then_some(row[TEXT])
+}
+
+/// Why the batch of a failed row failed.
+pub(crate) fn reason(row: &PingRow) -> (Cause, Step, Side) {
+    if silent_batch(row).is_none() {
+        return row::reason(row);
+    }
+    let packed = figures_of(row);
+    silence(packed.stale(), packed.counts().iter().map(|counts| counts.late).sum())
 }
 
 /// The packed figures of a row that holds some.
@@ -55,7 +72,6 @@ pub(crate) fn unpack(row: &PingRow) -> PingFigures {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::row::at;
     use rdmascope_model::{LabelResult, PingCounts, Spread, StampClock};
 
     /// 40 small and 20 large pings, of which each direction lost one small one.
@@ -103,6 +119,17 @@ pub(crate) mod tests {
         let row = pack(Wall(77), PackedPings::pack(&figures()));
         assert_eq!((kind(&row), at(&row), unpack(&row)), (Kind::Known, Wall(77), figures()));
         assert_eq!(silent_batch(&row), None);
+    }
+
+    #[test]
+    fn a_failure_with_a_cause_keeps_the_counts_of_its_batch() {
+        let failure = stamped(Kind::Failed, Wall(79));
+        let row = pack_failure(PingRow::map(failure, |word| word.max(5)), PackedPings::pack(&figures()));
+        assert_eq!((row[REASON], row[TEXT], silent_batch(&row)), (5, 5, None));
+        let back = unpack(&row);
+        assert_eq!((back.small, back.large, back.network), (figures().small, figures().large, None));
+        let bare: PingRow = stamped(Kind::Failed, Wall(79));
+        assert_eq!(figures_of(&bare).in_short().sent, 0, "no batch");
     }
 
     #[test]

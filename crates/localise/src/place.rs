@@ -6,6 +6,11 @@ use crate::EndpointIndex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PlaceIndex(pub u32);
 
+impl PlaceIndex {
+    /// Stands for a place of which only the name is known: it comes from an earlier run.
+    pub const UNKNOWN: Self = Self(u32::MAX);
+}
+
 /// Where one endpoint stands. What nobody told is `None`, and no verdict is based on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {

@@ -47,6 +47,11 @@ pub(crate) fn at<const WORDS: usize>(row: &[u32; WORDS]) -> Wall {
     Wall(u64::from(row[0]) | u64::from(row[1] & !(u32::MAX << KIND_SHIFT)) << 32)
 }
 
+/// When it was written; `None` for one that never was.
+pub(crate) fn written_at<const WORDS: usize>(row: &[u32; WORDS]) -> Option<Wall> {
+    (kind(row) != Kind::Never).then(|| at(row))
+}
+
 /// A row that only says what it is, and when.
 pub(crate) fn stamped<const WORDS: usize>(kind: Kind, at: Wall) -> [u32; WORDS] {
     let mut row = [0; WORDS];
@@ -71,6 +76,11 @@ pub(crate) fn unpack_reason(word: u32) -> Option<(Cause, Step, Side)> {
     let side = [Side::Source, Side::Target, Side::Coordinator];
     let side = side.into_iter().find(|side| *side as u32 == word >> 24)?;
     Some((Cause::from_number(word & 0xFFFF)?, step, side))
+}
+
+/// What a failed row says; nothing but the state is left of one that no version has written.
+pub(crate) fn reason<const WORDS: usize>(row: &[u32; WORDS]) -> (Cause, Step, Side) {
+    unpack_reason(row[REASON]).unwrap_or((Cause::Internal, Step::Measure, Side::Coordinator))
 }
 
 /// The row of a failed probe.
@@ -148,6 +158,11 @@ pub(crate) fn unpack_latency(row: &LatencyRow) -> Measured {
     let retransmits = beside >> 16;
     let counted = retransmits != UNCOUNTED.into();
     Measured::Latency(stats, CounterDelta { retransmits: counted.then_some(retransmits.into()) })
+}
+
+/// Median, nanoseconds, without the rest.
+pub(crate) fn latency_p50(row: &LatencyRow) -> u32 {
+    row[3]
 }
 
 /// Median and 99th percentile, nanoseconds, without the rest.

@@ -2,10 +2,9 @@
 //! two nodes and leaves. A tally is made in portions of sources, so that nobody waits long for the matrix.
 
 use crate::row::{self, Kind};
-use crate::{CellState, EndpointIndex, Matrix, PlaceIndex, Places, ping};
+use crate::{CellState, EndpointIndex, Light, Matrix, PlaceIndex, Places, ping};
 use rdmascope_model::{Metric, Wall};
 use std::ops::Range;
-use std::time::Duration;
 
 /// Pairs that are not ok, named at most, of each kind.
 const NAMED_MAX: usize = 1_000;
@@ -125,30 +124,28 @@ impl Histogram {
 }
 
 /// What a tally needs to know beside the matrix.
-#[derive(Clone, Copy)]
-pub(crate) struct Question<'a> {
+struct Question<'a, L, E> {
     metric: Metric,
-    now: Wall,
-    fresh_for: Duration,
     places: &'a Places,
-    expected: &'a dyn Fn(EndpointIndex, EndpointIndex) -> bool,
+    light: L,
+    expected: E,
 }
 
 impl Matrix {
-    /// Adds the pairs of these sources to a tally, as they are at `now`: figures older than `fresh_for` are stale. Of pairs that nothing
-    /// is known of only those count that are `expected` to be measured. Figures between two rails say nothing about the worst of two
-    /// nodes or leaves.
+    /// Adds the pairs of these sources to a tally, each as it is shown in its `light`. Of pairs that nothing is known of only those count
+    /// that are `expected` to be measured. Figures between two rails say nothing about the worst of two nodes or leaves.
     pub fn tally(
         &self,
         metric: Metric,
         sources: Range<u32>,
-        (now, fresh_for): (Wall, Duration),
         places: &Places,
-        expected: &dyn Fn(EndpointIndex, EndpointIndex) -> bool,
+        light: impl Fn(EndpointIndex, EndpointIndex) -> Light,
+        expected: impl Fn(EndpointIndex, EndpointIndex) -> bool,
         tally: &mut Tally,
     ) {
-        let question = Question { metric, now, fresh_for, places, expected };
-        for source in sources.map(EndpointIndex).filter(|source| (source.0 as usize) < self.len()) {
+        let question = &Question { metric, places, light, expected };
+        let len = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        for source in (sources.start..sources.end.min(len)).map(EndpointIndex) {
             match metric {
                 Metric::Latency => {
                     let figure = |row: &_| (Some(row::latency_figures(row).0), false);
@@ -173,29 +170,30 @@ impl Matrix {
     fn tally_source<'a, const WORDS: usize>(
         &'a self,
         source: EndpointIndex,
-        question: Question<'_>,
+        question: &Question<
+            '_,
+            impl Fn(EndpointIndex, EndpointIndex) -> Light,
+            impl Fn(EndpointIndex, EndpointIndex) -> bool,
+        >,
         rows: impl Iterator<Item = (EndpointIndex, &'a [u32; WORDS])>,
         figure: impl Fn(&[u32; WORDS]) -> (Option<u64>, bool),
         tally: &mut Tally,
     ) {
         let count = u32::try_from(self.len()).unwrap_or(u32::MAX);
-        let never = |targets: Range<u32>| {
+        let never = |targets: Range<u32>, tally: &mut Tally| {
             let others = targets.map(EndpointIndex).filter(|&target| target != source);
-            others.filter(|&target| (question.expected)(source, target)).count() as u64
+            for target in others.filter(|&target| (question.expected)(source, target)) {
+                tally.add((question.light)(source, target).state(Kind::Never, Wall(0)), 1);
+            }
         };
-        let (mut next, mut unknown) = (0, 0);
+        let mut next = 0;
         for (target, row) in rows.take_while(|(target, _)| target.0 < count) {
             if row::kind(row) == Kind::Never || target == source {
                 continue;
             }
-            unknown += never(next..target.0);
+            never(next..target.0, tally);
             next = target.0 + 1;
-            let state = match row::kind(row) {
-                Kind::Never | Kind::Excluded => CellState::Excluded,
-                Kind::Failed => CellState::Failed,
-                Kind::Known if question.now.since(row::at(row)) <= question.fresh_for => CellState::Fresh,
-                Kind::Known => CellState::Stale,
-            };
+            let state = (question.light)(source, target).state(row::kind(row), row::at(row));
             tally.add(state, 1);
             if matches!(state, CellState::Fresh | CellState::Stale) {
                 tally.oldest = Some(tally.oldest.map_or(row::at(row), |known| known.min(row::at(row))));
@@ -204,12 +202,11 @@ impl Matrix {
             match state {
                 CellState::Failed if tally.failed.len() < NAMED_MAX => tally.failed.push(pair),
                 CellState::Stale if tally.stale.len() < NAMED_MAX => tally.stale.push(pair),
-                CellState::Fresh => tally.fresh(pair, figure(row), question),
+                CellState::Fresh => tally.fresh(pair, figure(row), question.metric, question.places),
                 _ => {}
             }
         }
-        unknown += never(next..count);
-        tally.add(CellState::Never, unknown);
+        never(next..count, tally);
     }
 }
 
@@ -218,7 +215,8 @@ impl Tally {
         &mut self,
         (source, target): (EndpointIndex, EndpointIndex),
         (figure, by_hardware): (Option<u64>, bool),
-        question: Question<'_>,
+        metric: Metric,
+        places: &Places,
     ) {
         self.hardware |= by_hardware;
         self.software |= !by_hardware;
@@ -227,10 +225,10 @@ impl Tally {
         if self.worst.is_empty() {
             return;
         }
-        let rail = |index: EndpointIndex| question.places.place(index)?.rail;
+        let rail = |index: EndpointIndex| places.place(index)?.rail;
         let rails: (Option<PlaceIndex>, Option<PlaceIndex>) = (rail(source), rail(target));
         if !matches!(rails, (Some(a), Some(b)) if a != b) {
-            let smallest = question.metric == Metric::Bandwidth;
+            let smallest = metric == Metric::Bandwidth;
             self.worst.iter_mut().for_each(|worst| worst.add(source, target, figure, smallest));
         }
     }
@@ -278,8 +276,8 @@ mod tests {
         let mut tally = Tally { worst, ..Tally::default() };
         let count = matrix.len() as u32;
         for sources in [0..1, 1..count, count..count + 9] {
-            let when = (Wall(100_000), Duration::from_secs(60));
-            matrix.tally(metric, sources, when, places, &|source, _| source.0 > 0, &mut tally);
+            let light = |_, _| Light { fresh_since: Wall(40_000), silenced: None, apart: false };
+            matrix.tally(metric, sources, places, light, |source, _| source.0 > 0, &mut tally);
         }
         tally
     }

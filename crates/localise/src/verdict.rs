@@ -8,8 +8,8 @@ const LARGE_LOST_MIN: u32 = 3;
 const LABEL_SENT_MIN: u32 = 4;
 /// A host that takes longer than this for an answer is slow, nanoseconds; hardware stamps see the host's part exactly, software
 /// stamps include the way through the kernel.
-const HOST_SLOW_HARDWARE_NS: u64 = 50_000;
-const HOST_SLOW_SOFTWARE_NS: u64 = 1_000_000;
+pub(crate) const HOST_SLOW_HARDWARE_NS: u64 = 50_000;
+pub(crate) const HOST_SLOW_SOFTWARE_NS: u64 = 1_000_000;
 
 /// The two ends of a pair, as far as a verdict needs to know them.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ pub fn ping_failure(f: &PingFigures) -> Option<Failure> {
     }
     let late = f.small.late + f.large.late;
     let sent = format!("{} small and {} large pings sent, none answered in time", f.small.sent, f.large.sent);
-    let (cause, step, side) = silence(f);
+    let (cause, step, side) = silence(f.stale, late);
     let seen = match cause {
         Cause::StaleAddress => format!("{} of them met a queue pair that the peer no longer has", f.stale),
         Cause::PeerSilent => format!("{late} answers came after the time-out"),
@@ -54,11 +54,11 @@ pub fn ping_failure(f: &PingFigures) -> Option<Failure> {
     Some(Failure { cause, step, side, evidence: format!("{sent}; {seen}") })
 }
 
-/// What a batch without any answer in time is.
-pub(crate) fn silence(f: &PingFigures) -> (Cause, Step, Side) {
-    let cause = if f.stale > 0 {
+/// What a batch without any answer in time is, of which so many pings met an old queue pair or were answered late.
+pub(crate) fn silence(stale: u32, late: u32) -> (Cause, Step, Side) {
+    let cause = if stale > 0 {
         Cause::StaleAddress
-    } else if f.small.late + f.large.late > 0 {
+    } else if late > 0 {
         Cause::PeerSilent
     } else {
         Cause::NoFirstByte
@@ -96,7 +96,9 @@ pub fn ping_verdicts(f: &PingFigures, ends: &PairEnds<'_>) -> Vec<Verdict> {
     let label = label_verdict(f);
     // A loss that is explained by size or path is not told again as a loss.
     let loss = if size.is_none() && label.is_none() { loss_verdict(f, ends) } else { None };
-    [size, host_verdict(f, ends), label, loss].into_iter().flatten().collect()
+    let host = host_verdict(f, ends);
+    let loss = loss.map(|loss| if host.is_some() { lost_by_a_host(loss) } else { loss });
+    [size, host, label, loss].into_iter().flatten().collect()
 }
 
 /// Small pings arrive and large ones do not: a sender whose own MTU is smaller drops silently, so both ends are compared before the
@@ -177,6 +179,18 @@ fn label_verdict(f: &PingFigures) -> Option<Verdict> {
         ),
         next_step: "Trace the path of this flow label (on RoCE it decides the UDP source port); look at the error counters of its links.",
     })
+}
+
+/// A host that is kept from running does not empty its receive buffers, and what comes then is lost there.
+fn lost_by_a_host(loss: Verdict) -> Verdict {
+    Verdict {
+        text: format!(
+            "{} A host was kept from running meanwhile: its receive buffers may have been full, and the network need not be to blame.",
+            loss.text
+        ),
+        next_step: Cause::HostStarved.next_step(),
+        ..loss
+    }
 }
 
 fn loss_verdict(f: &PingFigures, ends: &PairEnds<'_>) -> Option<Verdict> {
@@ -344,6 +358,16 @@ mod tests {
         };
         assert_eq!(ids(&exact, &ENDS), ["host-delayed"]);
         assert_eq!(ids(&PingFigures { clock: StampClock::Software, ..exact }, &ENDS), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_lost_while_a_host_is_held_up_is_not_laid_to_the_network() {
+        let slow = Some(Spread { p50_ns: 3_000_000, max_ns: 20_000_000 });
+        let lost = PingFigures { small: counts(64, 40, 30), responder: slow, ..healthy() };
+        let verdicts = ping_verdicts(&lost, &ENDS);
+        let [host, loss] = &verdicts[..] else { panic!("{verdicts:?}") };
+        assert_eq!((host.id, loss.id, loss.next_step), ("host-delayed", "loss", host.next_step));
+        assert!(loss.text.contains("its receive buffers may have been full"), "{}", loss.text);
     }
 
     #[test]

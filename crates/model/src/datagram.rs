@@ -24,6 +24,21 @@ pub struct Peer {
     pub name: EndpointName,
     /// Where its datagrams go; `None` for an endpoint that takes none (TCP, iWARP, or an older agent).
     pub address: Option<DatagramAddress>,
+    /// A number for its rail; 0: not known. Peers of one rail are pinged first.
+    pub rail: u32,
+}
+
+/// One pass of pings over the peers of the book, each once, on nodes that carry no job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeshSweep {
+    /// Another number begins another pass; never 0.
+    pub number: u64,
+    /// Pings per second of each endpoint; agents have a limit of their own.
+    pub pings_per_second: u32,
+    /// Pings to each peer, small and large together; likewise.
+    pub pings_per_batch: u32,
+    /// Peers on other rails, too.
+    pub cross_rail: bool,
 }
 
 /// What a device lets decide which of several equal-cost paths packets take.
@@ -153,6 +168,26 @@ pub struct PingStats {
     pub stale: u32,
     /// The path labels, in the order of their first ping. Empty when there was one only.
     pub labels: Vec<LabelResult>,
+}
+
+impl PingStats {
+    /// The same batch as the opposite direction tells it: answers are as long as their pings and marked like them, so they measure the way
+    /// back as pings of the peer would.
+    #[must_use]
+    pub fn mirrored(&self) -> Self {
+        let other_way = |counts: PingCounts| PingCounts {
+            lost_forward: counts.lost_backward,
+            lost_backward: counts.lost_forward,
+            ..counts
+        };
+        Self {
+            small: other_way(self.small),
+            large: other_way(self.large),
+            responder: self.prober,
+            prober: self.responder,
+            ..self.clone()
+        }
+    }
 }
 
 /// What a responder heard of one batch; tells the direction of loss where no answer came back.

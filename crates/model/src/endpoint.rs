@@ -1,6 +1,6 @@
 //! One RDMA port that can be probed, and its name.
 
-use crate::{Cause, DatagramAddress, Gid, LabelBy};
+use crate::{Cause, DatagramAddress, Gid, LabelBy, Reading};
 use std::fmt;
 use std::str::FromStr;
 
@@ -89,6 +89,15 @@ impl Fabric {
     }
 }
 
+/// The port of a switch that an endpoint's cable ends in, as the switch says itself by LLDP.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SwitchPort {
+    /// Name of the switch. A bond over two switches has both, `leaf1+leaf2`: they are one leaf to whoever is behind it.
+    pub switch: String,
+    /// Its port, in its own words; `None` where it does not say.
+    pub port: Option<String>,
+}
+
 /// What an agent tells about one of its endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointInfo {
@@ -108,6 +117,12 @@ pub struct EndpointInfo {
     pub rate_bps: Option<u64>,
     /// Where its datagrams go; `None` when it takes none, or is not open yet.
     pub datagrams: Option<DatagramAddress>,
+    /// PCI address of its device; `None` on software devices, and where it could not be read.
+    pub pci_address: Option<String>,
+    /// The rail that the manifest of its node gives it.
+    pub rail: Option<String>,
+    /// The switch port that it hangs on; `Absent` where no switch says so.
+    pub switch_port: Reading<SwitchPort>,
     /// What moves its connections onto another path.
     pub connections_labelled_by: LabelBy,
     /// What moves its datagrams onto another path.
@@ -131,6 +146,9 @@ impl EndpointInfo {
             active_mtu: None,
             rate_bps: None,
             datagrams: None,
+            pci_address: None,
+            rail: None,
+            switch_port: Reading::Absent,
             connections_labelled_by: LabelBy::Unknown,
             datagrams_labelled_by: LabelBy::Unknown,
             unusable: None,

@@ -54,7 +54,7 @@ impl Exclusion {
             Self::Policy => (
                 "policy",
                 "Probing is paused, the probe asked for more than a working node allows, or the two endpoints cannot be paired: \
-                 different fabrics, or the same node.",
+                 different fabrics, rails that are not routed to each other, or the same node.",
                 "To end a pause: `rdmascope resume`, or remove the pause file on the node. The step `admit` of the probe says more.",
             ),
         }

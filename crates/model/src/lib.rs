@@ -28,10 +28,11 @@ mod words;
 pub use cause::{Cause, Failure};
 pub use class::class_from_word;
 pub use datagram::{
-    DatagramAddress, Delays, EchoStats, Heard, LabelBy, LabelResult, Peer, PingCounts, PingStats, StampClock,
+    DatagramAddress, Delays, EchoStats, Heard, LabelBy, LabelResult, MeshSweep, Peer, PingCounts, PingStats,
+    StampClock,
 };
 pub use dcb::{Buffers, Dcb, Ets, Trust, priorities};
-pub use endpoint::{EndpointInfo, EndpointName, EndpointNameError, Fabric};
+pub use endpoint::{EndpointInfo, EndpointName, EndpointNameError, Fabric, SwitchPort};
 pub use exclusion::Exclusion;
 pub use finding::{Finding, Status};
 pub use gid::{Gid, GidEntry, GidError, GidType};
@@ -41,7 +42,7 @@ pub use metric::{Metric, UnknownMetric};
 pub use netdev::{Address, AddressError, Bond, BondMember, Ecn, Ethtool, Lldp, Module, Netdev};
 pub use pci::{Devlink, HealthReporter, PciFunction, PciLink};
 pub use ping_figures::{PINGS_OF_A_SIZE_MAX, PingFigures, Spread};
-pub use ping_packed::{PackedPings, PingsInShort};
+pub use ping_packed::{CountsInShort, PackedPings, PingsInShort};
 pub use plan::{
     BandwidthSpec, EchoSpec, LatencySpec, LeaseId, Load, PingSpec, ProbePlan, ProbeSpec, Role, Urgency,
 };
@@ -51,5 +52,5 @@ pub use result::{BandwidthStats, Congestion, CounterDelta, Effects, LatencyStats
 pub use snapshot::Snapshot;
 pub use step::{Side, Step};
 pub use system::{Neighbour, Route, Routing, System, Workload};
-pub use time::{Mono, Now, Wall};
+pub use time::{Mono, Now, Wall, WallError};
 pub use words::in_one_line;

@@ -157,6 +157,8 @@ pub struct Module {
     pub identifier: String,
     /// Vendor's name and part number.
     pub vendor: String,
+    /// Serial number; empty where it has none. Captures do not keep it.
+    pub serial: String,
     /// Temperature in thousandths of a degree Celsius.
     pub temperature_mc: Reading<i32>,
     /// High alarm threshold of the temperature, thousandths of a degree Celsius.

@@ -57,6 +57,8 @@ pub struct Devlink {
     pub running: BTreeMap<String, String>,
     /// Versions that will run after a reset, by name.
     pub stored: BTreeMap<String, String>,
+    /// Serial number of the board, else of the device, where the driver tells one; captures do not keep it.
+    pub serial: Option<String>,
 }
 
 /// One health reporter of devlink.

@@ -72,6 +72,7 @@ fn short(ns: u64) -> u16 {
     1 << 15 | ((excess - SHORT_EXPONENT_MIN) as u16) << SHORT_BITS | mantissa
 }
 
+#[inline]
 fn long(short: u16) -> u64 {
     if u64::from(short) < SHORT_EXACT {
         return short.into();
@@ -85,6 +86,7 @@ fn pack_spread(spread: Option<Spread>) -> u32 {
     u32::from(p50) | u32::from(max) << 16
 }
 
+#[inline]
 fn unpack_spread(word: u32) -> Option<Spread> {
     let (p50, max) = (word as u16, (word >> 16) as u16);
     (p50 != SHORT_ABSENT).then(|| Spread { p50_ns: long(p50), max_ns: long(max) })
@@ -195,6 +197,65 @@ impl PackedPings {
         }
     }
 
+    /// Of small and of large pings.
+    #[must_use]
+    #[inline]
+    pub fn counts(&self) -> [CountsInShort; 2] {
+        [SMALL, LARGE].map(|from| {
+            let direction = |at: usize| Some(self.count(from + at)).filter(|lost| *lost != UNKNOWN.into());
+            let lost = direction(LOST_FORWARD).zip(direction(LOST_BACKWARD));
+            CountsInShort {
+                sent: self.count(from + SENT),
+                answered: self.count(from + ANSWERED),
+                lost: lost.map(|(forward, backward)| [forward, backward]),
+                late: self.count(from + LATE),
+            }
+        })
+    }
+
+    /// All pings of either size were answered, as in most batches.
+    #[must_use]
+    #[inline]
+    pub fn all_answered(&self) -> bool {
+        [SMALL, LARGE].iter().all(|from| self.count(from + SENT) == self.count(from + ANSWERED))
+    }
+
+    /// Pings to, or answers from, a queue pair that the peer no longer has.
+    #[must_use]
+    #[inline]
+    pub fn stale(&self) -> u32 {
+        self.count(BESIDE + 2)
+    }
+
+    /// Answered pings during which either host took far longer than usual.
+    #[must_use]
+    #[inline]
+    pub fn host_delayed(&self) -> u32 {
+        self.count(BESIDE)
+    }
+
+    /// Median network round trip of small pings, nanoseconds.
+    #[must_use]
+    #[inline]
+    pub fn network_p50_ns(&self) -> Option<u32> {
+        Some(self.0[NETWORK]).filter(|ns| *ns != ABSENT)
+    }
+
+    /// Time inside the prober's and inside the responder's host.
+    #[must_use]
+    #[inline]
+    pub fn hosts(&self) -> [Option<Spread>; 2] {
+        [self.0[PROBER], self.0[RESPONDER]].map(unpack_spread)
+    }
+
+    /// Pings that the worst label sent, and of them answered; `None` with one label only.
+    #[must_use]
+    #[inline]
+    pub fn worst_label(&self) -> Option<[u32; 2]> {
+        let sent = self.0[LABEL] >> LABEL_SENT_SHIFT;
+        (sent > 0).then(|| [sent, self.count(LABEL_ANSWERED)])
+    }
+
     /// One of the counting bytes.
     #[inline]
     fn count(&self, at: usize) -> u32 {
@@ -203,6 +264,7 @@ impl PackedPings {
 
     /// The device's clock stamped them.
     #[must_use]
+    #[inline]
     pub fn by_hardware(&self) -> bool {
         self.0[LABEL] & CLOCK_BIT != 0
     }
@@ -240,6 +302,19 @@ impl PackedPings {
         }
         bytes
     }
+}
+
+/// Pings of one size in a batch, without what is only shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountsInShort {
+    /// Sent.
+    pub sent: u32,
+    /// Of them answered in time.
+    pub answered: u32,
+    /// Of them lost on the way there, and on the way back; `None` where the direction is not known.
+    pub lost: Option<[u32; 2]>,
+    /// Of them answered after the time-out.
+    pub late: u32,
 }
 
 /// A batch in a few numbers.
@@ -288,6 +363,17 @@ mod tests {
                 directions_unknown: given.directions_unknown(),
             };
             assert_eq!((short, packed.by_hardware()), (expected, given.clock == StampClock::Hardware));
+            let counts = [given.small, given.large].map(|c| CountsInShort {
+                sent: c.sent,
+                answered: c.answered,
+                lost: c.lost_forward.zip(c.lost_backward).map(|(forward, backward)| [forward, backward]),
+                late: c.late,
+            });
+            assert_eq!((packed.counts(), packed.hosts()), (counts, [given.prober, given.responder]));
+            assert_eq!((packed.stale(), packed.host_delayed()), (given.stale, given.host_delayed));
+            assert_eq!(packed.worst_label(), given.worst_label.map(|label| [label.sent, label.answered]));
+            assert_eq!(packed.network_p50_ns().map(u64::from), given.network.map(|network| network.p50_ns));
+            assert!(!packed.all_answered());
         }
     }
 

@@ -95,6 +95,8 @@ impl PingSpec {
     /// Likewise. A loss of a few per cent shows, and a slow host drains its 32 receive buffers in between: what comes faster is lost there,
     /// not on the path.
     pub const USUAL: Self = Self { count: 100, labels: 1, interval: Duration::from_millis(2) };
+    /// What a suspect is measured by again: the paths that the mesh takes, and nearly as many pings as the usual ones.
+    pub const RETEST: Self = Self { count: 7, labels: 16, interval: Duration::from_millis(2) };
 }
 
 /// Don't-fragment UDP datagrams over the network device underneath, sent back by the peer's agent.
@@ -188,9 +190,16 @@ impl ProbeSpec {
             (Self::Latency(own), Self::Latency(usual)) if urgency == Urgency::Background => {
                 own.message_bytes == usual.message_bytes
             }
+            (Self::Pings(own), _) if *own == PingSpec::RETEST => true,
             (own, usual) => *own == usual,
         };
         (usual && *manner == Manner::default()).then_some(metric)
+    }
+
+    /// One probe fills the cells of both directions.
+    #[must_use]
+    pub fn fills_both(&self) -> bool {
+        matches!(self, Self::Latency(_) | Self::Pings(_))
     }
 
     /// What it does to the machines.

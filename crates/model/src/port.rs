@@ -32,6 +32,8 @@ pub struct Device {
     pub system_guid: Reading<String>,
     /// What devlink tells of the function underneath; `Absent` where the driver has none.
     pub devlink: Reading<Devlink>,
+    /// Serial number of the card.
+    pub serial: Reading<String>,
     /// Its nodes in `/dev/infiniband`, that are there or should be.
     pub nodes: Vec<DeviceNode>,
     /// Every port, also those that are down.
@@ -214,6 +216,7 @@ impl Device {
             card: Reading::failed(why),
             system_guid: Reading::failed(why),
             devlink: Reading::failed(why),
+            serial: Reading::failed(why),
             nodes: Vec::new(),
             ports: vec![Port::unread(1, why)],
         }

@@ -1,6 +1,7 @@
 //! Points in time as plain numbers, so that pure code can run on a virtual clock; only shells and tests make them.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Nanoseconds on a clock that never goes back; the zero point means nothing and differs between processes.
@@ -52,6 +53,59 @@ impl fmt::Display for Wall {
     }
 }
 
+/// The text is not a time in UTC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WallError(String);
+
+impl fmt::Display for WallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is not a time in UTC, such as 2026-11-30T00:53:20Z", self.0)
+    }
+}
+
+impl std::error::Error for WallError {}
+
+impl FromStr for Wall {
+    type Err = WallError;
+
+    /// RFC 3339 in UTC (`Z`), with or without a fraction of the second, of which milliseconds count; or the day alone, which means its begin.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parsed(text).ok_or_else(|| WallError(text.chars().take(40).collect()))
+    }
+}
+
+fn parsed(text: &str) -> Option<Wall> {
+    let (date, time) = text.split_once('T').unwrap_or((text, "00:00:00Z"));
+    let number = |digits: &str, width: usize| -> Option<u64> {
+        let all_digits = digits.len() == width && digits.bytes().all(|b| b.is_ascii_digit());
+        digits.parse().ok().filter(|_| all_digits)
+    };
+    let mut parts = date.split('-');
+    let mut part = |width| number(parts.next()?, width);
+    let (year, month, day) = (part(4)?, part(2)?, part(2)?);
+    let (whole, fraction) = time.strip_suffix('Z')?.split_once('.').unwrap_or((time.strip_suffix('Z')?, "0"));
+    let mut parts = whole.split(':');
+    let mut part = || number(parts.next()?, 2);
+    let (h, m, s) = (part()?, part()?, part()?);
+    if parts.next().is_some() || fraction.is_empty() || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let ms = format!("{fraction:0<3}").get(..3)?.parse::<u64>().ok()?;
+    let days = days_from_civil(year, month, day)?;
+    let there = civil_from_days(days) == (year, month, day) && h < 24 && m < 60 && s < 60;
+    there.then(|| Wall(days * 86_400_000 + h * 3_600_000 + m * 60_000 + s * 1_000 + ms))
+}
+
+/// The other way; a day that does not exist becomes another one.
+fn days_from_civil(year: u64, month: u64, day: u64) -> Option<u64> {
+    let year = if month <= 2 { year.checked_sub(1)? } else { year };
+    let shifted = if month > 2 { month - 3 } else { month + 9 };
+    let (era, year_of_era) = (year / 400, year % 400);
+    let day_of_year = (153 * shifted + 2) / 5 + day.checked_sub(1)?;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    (era * 146_097 + day_of_era).checked_sub(719_468)
+}
+
 /// Days since 1970-01-01 to a Gregorian date; counts in 400-year eras that begin on 1 March, so that the leap day is last.
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let z = days + 719_468;
@@ -74,6 +128,31 @@ mod tests {
         assert_eq!(Wall(951_782_400_000).to_string(), "2000-02-29T00:00:00.000Z");
         assert_eq!(Wall(1_796_000_000_123).to_string(), "2026-11-30T00:53:20.123Z");
         assert_eq!(Wall(0).to_string(), "1970-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_time_reads_back_as_it_is_shown_and_what_is_none_is_refused() {
+        for ms in [0, 951_782_400_000, 951_868_799_999, 1_796_000_000_123, 4_107_542_399_000] {
+            assert_eq!(Wall(ms).to_string().parse(), Ok(Wall(ms)));
+        }
+        assert_eq!("2026-11-30".parse::<Wall>().unwrap().to_string(), "2026-11-30T00:00:00.000Z");
+        assert_eq!("2026-11-30T00:53:20.1Z".parse(), Ok(Wall(1_796_000_000_100)));
+        for bad in [
+            "",
+            "2026-02-30",
+            "2026-13-01",
+            "1969-12-31",
+            "2026-11-30T24:00:00Z",
+            "2026-11-30T00:53:20",
+            "2026-11-30T00:53:20+01:00",
+            "2026-1-1",
+            "2026-11-30T00:53:20.Z",
+            "2026-00-01",
+            "2026-01-00",
+            "\u{fc}026-01-01",
+        ] {
+            assert!(bad.parse::<Wall>().is_err(), "{bad} was taken for a time");
+        }
     }
 
     #[test]

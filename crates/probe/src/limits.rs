@@ -20,6 +20,10 @@ pub const BANDWIDTH_DURATION_MAX: Duration = Duration::from_secs(5);
 pub const LEASE_MAX: Duration = Duration::from_secs(30);
 /// Pings per second and endpoint of a mesh grant; a grant that asks for more is obeyed at this rate.
 pub const MESH_PINGS_PER_SECOND_MAX: u32 = 100;
+/// Pings per second and endpoint of one pass over the book, which an operator asks for on nodes that carry no job: 12 Mbit/s each way.
+pub const MESH_SWEEP_PINGS_PER_SECOND_MAX: u32 = 1_000;
+/// Pings to one peer in such a pass: as many as a batch has otherwise.
+pub const MESH_SWEEP_BATCH_MAX: u32 = 60;
 /// Leases that one endpoint holds at the same time: the target of an incast serves eight, others are being set up or closed.
 pub const LEASES_PER_ENDPOINT_MAX: usize = 12;
 /// Queue pairs of one stream: eight fill every port that there is; each costs the device a context.

@@ -55,7 +55,7 @@ pub enum Output {
 }
 
 /// One side of one probe.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Session {
     plan: ProbePlan,
     prepared: bool,

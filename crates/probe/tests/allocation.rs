@@ -72,11 +72,18 @@ fn run(engines: &mut [Engine; 2], now: &mut u64, until: u64) -> (u64, u64) {
 #[test]
 fn a_ping_allocates_nothing() {
     let names: [rdmascope_model::EndpointName; 2] = ["a/d/1", "b/d/1"].map(|name| name.parse().unwrap());
-    let book: Arc<[Peer]> =
-        (0..2).map(|host| Peer { name: names[host].clone(), address: Some(address(host as u32)) }).collect();
+    let book: Arc<[Peer]> = (0..2)
+        .map(|host| Peer { name: names[host].clone(), address: Some(address(host as u32)), rail: 0 })
+        .collect();
     let mut now = SECOND;
-    let grant =
-        MeshGrant { until: Mono(100 * SECOND), pings_per_second: 100, pings_per_batch: 90, labels: 8 };
+    let grant = MeshGrant {
+        until: Mono(100 * SECOND),
+        pings_per_second: 100,
+        pings_per_batch: 90,
+        labels: 8,
+        cross_rail_every: 1,
+        sweep: None,
+    };
     let mut engines = [0, 1].map(|host| {
         let mut engine =
             Engine::new(names[host].clone(), address(host as u32), 1 << 40 | host as u64, Mono(now));

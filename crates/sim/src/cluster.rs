@@ -2,11 +2,14 @@
 
 use crate::fabric::{Fabric, Shared};
 use crate::mesh_told::MeshTold;
+use crate::pinged::Pinged;
 use crate::random::{DIGEST_START, Random, digest};
+use crate::running::{Meshes, Stir};
 use crate::transport::SimTransport;
 use crate::wires::{Parcel, Wires};
 use rdmascope_control::agent::{self, Agent, Identity};
 use rdmascope_control::coordinator::{self, ConnectionId, Coordinator, Settings};
+use rdmascope_link::FindingBrief;
 use rdmascope_model::{EndpointInfo, EndpointName, Fabric as Kind, LeaseId, Mono, Now, Wall};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -48,6 +51,8 @@ pub(crate) enum Happening {
     WakeAgent(usize),
     WakeCoordinator,
     Fabric,
+    /// Something in the mesh of pings.
+    Mesh(Stir),
 }
 
 /// A place in the queue: when, and in which order at the same time.
@@ -62,6 +67,8 @@ pub(crate) struct Host {
     pub(crate) process: Option<(Agent, SimTransport)>,
     pub(crate) mesh: MeshTold,
     pub(crate) endpoints: Vec<EndpointInfo>,
+    /// What its checks find.
+    pub(crate) findings: Vec<FindingBrief>,
     pub(crate) connection: Option<ConnectionId>,
     /// Its process does not run, and what arrives waits in its sockets.
     pub(crate) stopped: bool,
@@ -74,6 +81,25 @@ pub(crate) struct Host {
     /// Who holds its device, while somebody does.
     pub(crate) holder: Option<String>,
     pub(crate) wakeup: Option<Key>,
+}
+
+impl Host {
+    /// The same host on a copy of its fabric.
+    pub(crate) fn fork(&self, fabric: &Shared) -> Self {
+        let process = self.process.as_ref();
+        Self {
+            node: self.node.clone(),
+            machine: self.machine.clone(),
+            process: process.map(|(agent, transport)| (agent.clone(), transport.on(fabric))),
+            mesh: self.mesh.clone(),
+            endpoints: self.endpoints.clone(),
+            findings: self.findings.clone(),
+            waiting: self.waiting.clone(),
+            held_up: self.held_up.clone(),
+            holder: self.holder.clone(),
+            ..*self
+        }
+    }
 }
 
 /// A whole cluster on a virtual clock.
@@ -89,54 +115,71 @@ pub struct Cluster {
     pub(crate) connections_made: u64,
     pub(crate) wires: Wires,
     pub(crate) queue: BTreeMap<Key, Happening>,
-    sequence: u64,
+    pub(crate) meshes: Meshes,
+    /// Endpoints that meshes opened so far.
+    pub(crate) opened: u64,
+    pub(crate) pinged: Pinged,
+    /// It runs until then, as it looks now.
+    pub(crate) horizon: Mono,
+    pub(crate) sequence: u64,
     pub(crate) random: Random,
     pub(crate) coordinator_wakeup: Option<Key>,
     pub(crate) fabric_wakeup: Option<Key>,
-    trace: u64,
-    events: u64,
+    pub(crate) trace: u64,
+    pub(crate) events: u64,
 }
 
 impl Cluster {
     /// A cluster in which everything was just switched on.
     #[must_use]
     pub fn new(shape: &Shape) -> Self {
-        let fabric = Fabric::new(shape.seed);
-        let mut cluster = Self {
+        let mut cluster = Self::empty(shape.seed, shape.settings.clone());
+        for i in 0..shape.nodes {
+            let machine = if shape.one_machine { "boot-shared".to_owned() } else { format!("boot-{i}") };
+            let name = EndpointName { node: format!("node-{i}"), device: "sim0".to_owned(), port: 1 };
+            cluster.add_host(&format!("node-{i}"), machine, vec![healthy(name)]);
+        }
+        cluster
+    }
+
+    /// A coordinator without agents.
+    pub(crate) fn empty(seed: u64, settings: Settings) -> Self {
+        Self {
             now: Mono(1),
             hosts: Vec::new(),
-            fabric,
-            coordinator: Some(Coordinator::new(shape.settings.clone(), 1)),
-            settings: shape.settings.clone(),
+            fabric: Fabric::new(seed),
+            coordinator: Some(Coordinator::new(settings.clone(), 1)),
+            settings,
             epoch: 1,
             connections: BTreeMap::new(),
             connections_made: 0,
             wires: Wires::default(),
             queue: BTreeMap::new(),
+            meshes: Meshes::default(),
+            opened: 0,
+            pinged: Pinged::default(),
+            horizon: Mono(1),
             sequence: 0,
-            random: Random::new(shape.seed ^ 0x5eed),
+            random: Random::new(seed ^ 0x5eed),
             coordinator_wakeup: None,
             fabric_wakeup: None,
             trace: DIGEST_START,
             events: 0,
-        };
-        for i in 0..shape.nodes {
-            let machine = if shape.one_machine { "boot-shared".to_owned() } else { format!("boot-{i}") };
-            cluster.add_host(&format!("node-{i}"), machine);
         }
-        cluster
     }
 
-    fn add_host(&mut self, node: &str, machine: String) {
-        let name = EndpointName { node: node.to_owned(), device: "sim0".to_owned(), port: 1 };
-        self.fabric.borrow_mut().plug(&name, RATE);
+    pub(crate) fn add_host(&mut self, node: &str, machine: String, endpoints: Vec<EndpointInfo>) {
+        for endpoint in &endpoints {
+            self.fabric.borrow_mut().plug(&endpoint.name, endpoint.rate_bps.unwrap_or_default());
+        }
         self.hosts.push(Host {
             node: node.to_owned(),
             machine,
             runs: 0,
             process: None,
             mesh: MeshTold::default(),
-            endpoints: vec![healthy(name)],
+            endpoints,
+            findings: Vec::new(),
             connection: None,
             stopped: false,
             waiting: VecDeque::new(),
@@ -230,6 +273,7 @@ impl Cluster {
     /// Runs until `there` says so; `false` when that takes longer than `limit` of virtual time.
     pub fn run_until(&mut self, limit: Duration, mut there: impl FnMut(&Self) -> bool) -> bool {
         let end = self.now.after(limit);
+        self.horizon = end;
         while !there(self) {
             match self.queue.pop_first() {
                 Some(((at, _), happening)) if at <= end => {
@@ -286,6 +330,7 @@ impl Cluster {
                 self.fabric_wakeup = None;
                 self.hear_fabric();
             }
+            Happening::Mesh(stir) => self.stir(stir),
         }
         self.set_fabric_wakeup();
     }
@@ -303,9 +348,19 @@ impl Cluster {
             Happening::WakeCoordinator => (8, 0, &[]),
             Happening::Fabric => (9, 0, &[]),
             Happening::Looked(host, _) => (10, *host as u64, &[]),
+            Happening::Mesh(Stir::Sent(due)) => (11, due.end as u64, &[]),
+            Happening::Mesh(Stir::Says(host, ..)) => (12, *host as u64, &[]),
+            Happening::Mesh(Stir::Packet) => (13, 0, &[]),
         };
         let head = [&[tag][..], &who.to_be_bytes(), &self.now.0.to_be_bytes()].concat();
         self.trace = digest(digest(self.trace, &head), bytes);
+    }
+
+    /// A packet of the mesh made something happen at an endpoint.
+    pub(crate) fn note_packet(&mut self, end: usize) {
+        self.events += 1;
+        let head = [self.now.0.to_be_bytes(), (end as u64).to_be_bytes()].concat();
+        self.trace = digest(self.trace, &head);
     }
 }
 

@@ -44,7 +44,8 @@ impl Cluster {
     pub(crate) fn look(&mut self, host: usize) {
         let endpoints = self.hosts[host].endpoints.clone();
         let idle = endpoints.iter().map(|endpoint| (endpoint.name.clone(), Ok(()))).collect();
-        self.tell_agent(host, agent::Event::Inventory { endpoints, findings: Vec::new() });
+        let findings = self.hosts[host].findings.clone();
+        self.tell_agent(host, agent::Event::Inventory { endpoints, findings });
         self.tell_agent(host, agent::Event::Idle(idle));
     }
 
@@ -154,7 +155,7 @@ impl Cluster {
                 agent::Action::Look(lease, _) => self.after(LOOK_TAKES, Happening::Looked(host, lease)),
                 agent::Action::Start(lease) => transport.start(lease, now),
                 agent::Action::Close(lease) => transport.close(lease, now),
-                agent::Action::Mesh(command) => self.hosts[host].mesh.command(command),
+                agent::Action::Mesh(command) => self.mesh_command(host, command),
             }
         }
         let wanted = self.agent(host).and_then(Agent::next_wakeup);

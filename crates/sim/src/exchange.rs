@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Making a queue pair and registering memory.
-const PREPARE: Duration = Duration::from_micros(120);
+pub(crate) const PREPARE: Duration = Duration::from_micros(120);
 /// Moving a queue pair to RTS.
-const CONNECT: Duration = Duration::from_micros(80);
+pub(crate) const CONNECT: Duration = Duration::from_micros(80);
 /// Until a sender that hears nothing gives up: seven retries of 67 ms each.
 const RETRIES: Duration = Duration::from_millis(470);
 /// A failure is told so long before the lease is over, as the real transports do.
@@ -41,7 +41,7 @@ pub struct Exchange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ProbeId(u64);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Probe {
     owner: OwnerId,
     plan: ProbePlan,
@@ -77,7 +77,7 @@ impl Probe {
 }
 
 /// All probes that are not closed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Exchanges {
     probes: BTreeMap<ProbeId, Probe>,
     by_lease: BTreeMap<(OwnerId, LeaseId), ProbeId>,
@@ -202,13 +202,13 @@ impl Fabric {
         };
         x.by_lease.insert((owner, plan.lease), id);
         x.probes.insert(id, probe);
-        x.tell(id, now.after(PREPARE), event);
+        x.tell(id, now.after(self.set_up[0]), event);
     }
 
     pub(crate) fn connect(&mut self, owner: OwnerId, lease: LeaseId, offer: &[u8], now: Mono) {
         let x = &mut self.exchanges;
         let Some(id) = x.id(owner, lease) else { return };
-        let at = now.after(CONNECT);
+        let at = now.after(self.set_up[1]);
         match peer_of(offer) {
             Some(peer) => {
                 if let Some(probe) = x.probes.get_mut(&id) {
@@ -277,9 +277,10 @@ impl Fabric {
         };
         let plan = probe.plan.clone();
         let deadline = probe.deadline;
-        let Some(target) = x.partner(source).filter(|_| self.path_is_open(&plan.local, &plan.peer)) else {
+        let open = self.path_is_open(&plan.local, &plan.peer) && self.net_carries(&plan, now.0);
+        let Some(target) = x.partner(source).filter(|_| open) else {
             let peer_is_there = probe.peer.is_some_and(|peer| x.probes.contains_key(&peer));
-            if !peer_is_there || !self.path_is_open(&plan.local, &plan.peer) {
+            if !peer_is_there || !open {
                 self.give_up(source, Step::FirstByte, now);
             }
             return;
@@ -288,11 +289,13 @@ impl Fabric {
         if !answers {
             return;
         }
-        let Some(Figures { takes_ns, source: found, target: found_there }) = self.measure(&plan) else {
+        let Some(Figures { takes_ns, source: found, target: found_there }) = self.measure(&plan, now) else {
             return;
         };
         let there = found_there.as_ref().unwrap_or(&Outcome::Served);
-        let [own, peers] = self.effects(&plan, &found, there);
+        let mut effects = self.effects(&plan, &found, there);
+        self.add_congestion(&plan, (now.0, takes_ns), &mut effects);
+        let [own, peers] = effects;
         let ends = later(now, takes_ns);
         let x = &mut self.exchanges;
         for (id, effects) in [(source, own), (target, peers)] {

@@ -15,6 +15,8 @@ impl Cluster {
         it.process = None;
         it.stopped = false;
         it.waiting.clear();
+        self.mesh_ends(host);
+        let it = &mut self.hosts[host];
         if let Some(connection) = it.connection.take() {
             self.send(connection, Towards::Coordinator, host, Parcel::End);
         }

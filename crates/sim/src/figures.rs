@@ -27,7 +27,10 @@ pub(crate) struct Figures {
 
 impl Fabric {
     /// What a plan's source measures; `None` when one of the ports is gone.
-    pub(crate) fn measure(&mut self, plan: &ProbePlan) -> Option<Figures> {
+    pub(crate) fn measure(&mut self, plan: &ProbePlan, now: Mono) -> Option<Figures> {
+        if self.net.is_some() {
+            return self.measure_over_net(plan, now.0);
+        }
         match &plan.spec {
             ProbeSpec::Latency(spec) => self.ping_pong(spec, plan),
             ProbeSpec::Bandwidth(spec) => self.streams(spec, plan),

@@ -12,11 +12,19 @@ mod exchange;
 mod fabric;
 mod faults;
 mod figures;
+mod leased;
 mod mesh;
 mod mesh_told;
+mod net;
+mod packets;
 mod path;
+mod pinged;
 mod random;
+mod running;
+pub mod suite;
 mod transport;
+mod window;
+mod windows;
 mod wires;
 
 pub use cluster::{Cluster, Shape};
@@ -24,5 +32,11 @@ pub use exchange::Exchange;
 pub use fabric::{Fabric, OwnerId, Shared};
 pub use mesh::{Done, MeshFabric, Path, Report, WIRE_NS, mesh_name};
 pub use mesh_told::MeshTold;
+pub use net::{
+    End, Harm, Hosts, Jobs, Layout, Load, Net, Noise, Packet, Parameters, Spot, Stall, Topology, Wire,
+    leaf_name, node_name,
+};
+pub use pinged::Pinged;
 pub use random::Random;
+pub use running::Pinging;
 pub use transport::SimTransport;

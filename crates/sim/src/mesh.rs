@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// One way through the fabric when nothing is wrong, nanoseconds.
 pub const WIRE_NS: u64 = 2_000;
-/// How much later a datagram arrives that others overtake, nanoseconds: more than two pings at 100 a second.
-const OVERTAKEN_NS: u64 = 25_000_000;
+/// How much later a datagram arrives that others overtake, nanoseconds: more than the 40 ms from one moment of pings to the next.
+const OVERTAKEN_NS: u64 = 65_000_000;
 
 /// One direction between two endpoints. Shares are in a million.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -162,7 +162,8 @@ impl MeshFabric {
 
     /// Tells every endpoint where all are now.
     pub fn hand_out_book(&mut self) {
-        let peer = |(at, node): (usize, &Node)| Peer { name: mesh_name(at), address: Some(node.address) };
+        let peer =
+            |(at, node): (usize, &Node)| Peer { name: mesh_name(at), address: Some(node.address), rail: 0 };
         let book: Arc<[Peer]> = self.nodes.iter().enumerate().map(peer).collect();
         let now = Mono(self.now);
         self.nodes.iter_mut().for_each(|node| node.engine.set_book(Arc::clone(&book), now));

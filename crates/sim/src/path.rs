@@ -16,7 +16,7 @@ pub(crate) struct LabelFault {
 }
 
 /// All such faults.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PathFaults {
     labels: BTreeMap<(Direction, u32), LabelFault>,
     loss: BTreeMap<Direction, u32>,

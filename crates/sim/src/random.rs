@@ -25,10 +25,31 @@ impl Random {
         self.draw().checked_rem(bound).unwrap_or(0)
     }
 
+    /// A number from 0 up to but not including 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.draw() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A number between two others.
+    pub fn between(&mut self, [from, to]: [f32; 2]) -> f32 {
+        from + (to - from) * self.unit() as f32
+    }
+
+    /// A wait with this mean, exponentially distributed.
+    pub(crate) fn wait(&mut self, mean: f32) -> f32 {
+        -(1.0 - self.unit()).ln() as f32 * mean
+    }
+
     /// True so many times in a million.
     pub fn chance(&mut self, per_million: u32) -> bool {
         per_million > 0 && self.below(1_000_000) < u64::from(per_million)
     }
+}
+
+/// 64 bits that depend on every bit of one number: the finaliser of SplitMix64.
+#[must_use]
+pub(crate) fn mix(value: u64) -> u64 {
+    Random(value.wrapping_sub(0x9e37_79b9_7f4a_7c15)).draw()
 }
 
 /// 64 bits that depend on every byte (FNV-1a, as its authors publish it); for traces and for figures of a pair.

@@ -21,6 +21,11 @@ impl SimTransport {
         Self { fabric: Rc::clone(fabric), owner }
     }
 
+    /// The same process on a copy of its fabric.
+    pub(crate) fn on(&self, fabric: &Shared) -> Self {
+        Self { fabric: Rc::clone(fabric), owner: self.owner }
+    }
+
     /// Who it is on the fabric.
     #[must_use]
     pub fn owner(&self) -> OwnerId {

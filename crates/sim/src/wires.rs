@@ -26,7 +26,7 @@ pub(crate) enum Parcel {
 }
 
 /// The wires, of which each delivers in order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Wires {
     last: BTreeMap<(ConnectionId, Towards), Mono>,
 }

@@ -12,7 +12,14 @@ const SECOND: u64 = 1_000_000_000;
 const SEEDS: [u64; 2] = [1, 2];
 
 fn grant(seconds: u64) -> MeshGrant {
-    MeshGrant { until: Mono(seconds * SECOND), pings_per_second: 100, pings_per_batch: 60, labels: 1 }
+    MeshGrant {
+        until: Mono(seconds * SECOND),
+        pings_per_second: 100,
+        pings_per_batch: 60,
+        labels: 1,
+        cross_rail_every: 1,
+        sweep: None,
+    }
 }
 
 /// All pings for so many seconds, and then until everything is told.
@@ -238,8 +245,8 @@ fn a_restarted_peer_is_stale_and_not_lost() {
         let stale: u32 = of(&fabric, 0, 1).map(|report| report.stats.stale).sum();
         let (small, large) = (sum(&fabric, 0, 1, false), sum(&fabric, 0, 1, true));
         assert_eq!((small.sent, large.sent), (small.answered, large.answered), "seed {seed}");
-        // Ten pings in 100 ms, four times; one more or less at each border.
-        assert!((36..=44).contains(&stale), "{stale} stale with seed {seed}");
+        // Two or three moments of four pings in 100 ms, four times.
+        assert!((32..=48).contains(&stale), "{stale} stale with seed {seed}");
         assert!(small.sent > 3_500, "{small:?}");
     }
 }

@@ -109,14 +109,21 @@ impl Lab {
         let peer = |device: usize| {
             let name = info(device).name;
             let address = self.addresses.get(&name.to_string()).copied();
-            Peer { name, address }
+            Peer { name, address, rail: 0 }
         };
         self.mesh.command(MeshCommand::Book([peer(0), peer(1)].into()));
     }
 
     fn grant(&mut self, seconds: u64) {
         let until = self.now().after(Duration::from_secs(seconds));
-        let grant = MeshGrant { until, pings_per_second: 100, pings_per_batch: 30, labels: 1 };
+        let grant = MeshGrant {
+            until,
+            pings_per_second: 100,
+            pings_per_batch: 30,
+            labels: 1,
+            cross_rail_every: 1,
+            sweep: None,
+        };
         self.mesh.command(MeshCommand::Grant(Some(grant)));
     }
 
@@ -482,10 +489,12 @@ fn results_that_nobody_takes_are_dropped_and_counted_but_openings_are_not() {
         pings_per_second: 100,
         pings_per_batch: 1,
         labels: 1,
+        cross_rail_every: 1,
+        sweep: None,
     };
     lab.mesh.command(MeshCommand::Grant(Some(grant)));
-    // 200 batches of one ping a second, and as many reports of what was heard: two seconds fill the queue.
-    std::thread::sleep(Duration::from_secs(3));
+    // 50 batches of one ping a second, and as many reports of what was heard: five seconds fill the queue.
+    std::thread::sleep(Duration::from_secs(7));
     lab.endpoints(&[0]);
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(lab.closed("b"), None);

@@ -36,12 +36,18 @@ fn a_stopped_process_goes_on_pinging_when_it_is_continued() {
             assert!(began.elapsed() < Duration::from_secs(40), "{batches} of {wanted} batches");
             match mesh.next_event() {
                 Some(MeshEvent::Opened(name, address)) => {
-                    book.push(Peer { name, address: Some(address) });
+                    book.push(Peer { name, address: Some(address), rail: 0 });
                     if book.len() == 2 {
                         mesh.command(MeshCommand::Book(book.clone().into()));
                         let until = Mono(60_000_000_000);
-                        let grant =
-                            MeshGrant { until, pings_per_second: 100, pings_per_batch: 12, labels: 1 };
+                        let grant = MeshGrant {
+                            until,
+                            pings_per_second: 100,
+                            pings_per_batch: 12,
+                            labels: 1,
+                            cross_rail_every: 1,
+                            sweep: None,
+                        };
                         mesh.command(MeshCommand::Grant(Some(grant)));
                     }
                 }

@@ -5,6 +5,7 @@ mod bench;
 mod cases;
 mod demo;
 mod error;
+mod faults;
 mod install;
 mod lab;
 mod process;
@@ -53,6 +54,8 @@ enum Task {
     },
     /// Judge the machines of public bug reports and compare with what each report asks for.
     Cases(cases::Options),
+    /// Break simulated clusters in many ways, and see how often the verdict names what is broken.
+    Faults(faults::Options),
 }
 
 fn main() -> ExitCode {
@@ -82,6 +85,7 @@ fn run(task: Task) -> Result<u8> {
         Task::Test => test::test().map(|()| 0),
         Task::Bench { name, json } => bench::bench(name, json).map(exit_code),
         Task::Cases(options) => cases::cases(options).map(exit_code),
+        Task::Faults(options) => faults::faults(options).map(exit_code),
     }
 }
 

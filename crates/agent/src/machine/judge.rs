@@ -4,7 +4,7 @@ use super::Seen;
 use rdmascope_checks::{Look, Past, Policy};
 use rdmascope_control::agent::Watch;
 use rdmascope_link::{Fact, FindingBrief, NodeEvent};
-use rdmascope_model::{Mono, Now, Snapshot};
+use rdmascope_model::{EndpointInfo, Mono, Now, Snapshot};
 
 /// The checks with their memory.
 pub(super) struct Judge {
@@ -23,6 +23,11 @@ pub(super) struct Judgement {
 impl Judge {
     pub(super) fn new(policy: Policy) -> Self {
         Self { policy, past: Past::new(), watch: Watch::default() }
+    }
+
+    /// The endpoints of `node` on these devices, on the rails of the manifest.
+    pub(super) fn endpoints(&self, snapshot: &Snapshot, node: &str, only: &[String]) -> Vec<EndpointInfo> {
+        rdmascope_host::endpoints(snapshot, node, only, &self.policy.manifest)
     }
 
     /// Counters were read.

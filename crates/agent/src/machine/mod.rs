@@ -277,7 +277,7 @@ impl Watching {
                 return Some(());
             }
             let judgement = self.judge.run(&mut seen, self.it.clock.now());
-            self.endpoints = rdmascope_host::endpoints(&seen.snapshot, &self.it.node, &self.it.devices);
+            self.endpoints = self.judge.endpoints(&seen.snapshot, &self.it.node, &self.it.devices);
             seen.took.insert("checks", began.elapsed());
             judgement
         };

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const SECOND: u64 = 1_000_000_000;
 
 /// The ports of this node, and what streams have taken of them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Gates {
     ports: BTreeMap<EndpointName, Result<(), String>>,
     /// When each port's allowance was last worked out, for sending and for receiving, and what it was, bytes.

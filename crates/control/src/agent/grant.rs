@@ -13,7 +13,7 @@ use std::sync::Arc;
 const SECOND: u64 = 1_000_000_000;
 
 /// The agent's view of its grant.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Mesh {
     book: Book,
     permission: Option<Permission>,
@@ -21,7 +21,7 @@ pub(super) struct Mesh {
     allowance: BTreeMap<EndpointName, (Mono, u64)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Book {
     /// 0 while nothing of it has arrived on this connection.
     generation: u64,
@@ -31,10 +31,11 @@ struct Book {
     peers: BTreeMap<EndpointName, Entry>,
 }
 
-/// What the book has of a peer: where its datagrams go, and the coordinator's number for it.
+/// What the book has of a peer: where its datagrams go, its rail, and the coordinator's number for it.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     address: Option<DatagramAddress>,
+    rail: u32,
     number: Option<u32>,
 }
 
@@ -45,7 +46,7 @@ impl Book {
 }
 
 /// A grant as it was given, but for its rate.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Permission {
     generation: u64,
     pings: MeshGrant,
@@ -76,10 +77,15 @@ impl Mesh {
         }
         // A coordinator that gives no numbers knows no pings by numbers.
         let numbers = numbers.iter().copied().map(Some).chain(std::iter::repeat(None));
-        let entry = |(peer, number): (&Peer, _)| (peer.name.clone(), Entry { address: peer.address, number });
+        let entry = |(peer, number): (&Peer, _)| {
+            (peer.name.clone(), Entry { address: peer.address, rail: peer.rail, number })
+        };
         book.peers.extend(peers.iter().zip(numbers).map(entry));
-        let peer =
-            |(name, entry): (&EndpointName, &Entry)| Peer { name: name.clone(), address: entry.address };
+        let peer = |(name, &Entry { address, rail, .. }): (&EndpointName, &Entry)| Peer {
+            name: name.clone(),
+            address,
+            rail,
+        };
         book.is_complete().then(|| book.peers.iter().map(peer).collect())
     }
 
@@ -171,7 +177,14 @@ mod tests {
     }
 
     fn until(seconds: u64, pings_per_second: u32) -> MeshGrant {
-        MeshGrant { until: Mono(seconds * SECOND), pings_per_second, pings_per_batch: 9, labels: 16 }
+        MeshGrant {
+            until: Mono(seconds * SECOND),
+            pings_per_second,
+            pings_per_batch: 9,
+            labels: 16,
+            cross_rail_every: 1,
+            sweep: None,
+        }
     }
 
     fn peer(name: &str, queue_pair: Option<u32>) -> Peer {
@@ -182,7 +195,7 @@ mod tests {
             queue_key: 1,
             mtu_bytes: 4_096,
         });
-        Peer { name: name.parse().unwrap(), address }
+        Peer { name: name.parse().unwrap(), address, rail: 2 }
     }
 
     #[test]

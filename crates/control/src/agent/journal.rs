@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 const EVENTS_MAX: usize = 1_000;
 
 /// The queue.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Journal {
     waiting: VecDeque<NodeEvent>,
     /// Number of the last event that happened.
@@ -46,8 +46,9 @@ impl Journal {
     pub(super) fn next_frame(&mut self) -> Option<ToCoordinator> {
         let sent = self.sent;
         let unsent = self.waiting.iter().filter(|event| event.number > sent).take(EVENTS_PER_FRAME_MAX);
-        self.sent = unsent.clone().last()?.number;
-        Some(ToCoordinator::events(unsent))
+        let ToCoordinator::Events(events) = ToCoordinator::events(unsent) else { return None };
+        self.sent = events.last()?.number;
+        Some(ToCoordinator::Events(events))
     }
 
     pub(super) fn dropped(&self) -> u64 {

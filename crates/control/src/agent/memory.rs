@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const PAIRS_MAX: usize = 32_768;
 
 /// What is remembered.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
     last: BTreeMap<(EndpointName, EndpointName, Metric), ProbeResult>,
 }

@@ -14,10 +14,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A batch waits for others for so long before it is sent.
-const PINGS_AFTER: Duration = Duration::from_secs(5);
+const PINGS_AFTER: Duration = Duration::from_secs(2);
+/// One that lost something, or that is of a pass, which somebody waits for, waits no longer than this: a fault is to be named within
+/// seconds.
+const SOON_AFTER: Duration = Duration::from_millis(250);
 
 /// What the mesh was told, and what it told.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pinging {
     endpoints: Vec<EndpointInfo>,
     grant: Option<MeshGrant>,
@@ -79,14 +82,24 @@ impl Agent {
 
     /// Takes a grant of this epoch.
     pub(super) fn mesh_grant(&mut self, frame: &ToAgent, now: Now) {
-        let ToAgent::Grant { epoch, generation, expires_in, pings_per_second, pings_per_batch, labels } =
-            *frame
+        let ToAgent::Grant {
+            epoch,
+            generation,
+            expires_in,
+            pings_per_second,
+            pings_per_batch,
+            labels,
+            cross_rail_every,
+            sweep,
+        } = *frame
         else {
             return;
         };
         if epoch == self.epoch {
             let until = now.mono.after(expires_in);
-            self.mesh.grant(generation, MeshGrant { until, pings_per_second, pings_per_batch, labels });
+            let grant =
+                MeshGrant { until, pings_per_second, pings_per_batch, labels, cross_rail_every, sweep };
+            self.mesh.grant(generation, grant);
         }
     }
 
@@ -119,7 +132,7 @@ impl Agent {
             MeshEvent::Heard(heard) => {
                 if self.takes_pings() {
                     self.pinging.heard.push(heard);
-                    self.wait_or_send(now);
+                    self.wait_or_send(PINGS_AFTER, now);
                 } else {
                     self.pinging.dropped += 1;
                 }
@@ -156,19 +169,22 @@ impl Agent {
 
     fn pinged(&mut self, local: EndpointName, peer: EndpointName, stats: PingStats, now: Now) {
         if self.takes_pings() {
+            let lost = stats.small.sent + stats.large.sent > stats.small.answered + stats.large.answered;
             self.pinging.reports.push(PingReport { local, peer, measured_at: now.wall, stats });
-            self.wait_or_send(now);
+            self.wait_or_send(if lost { SOON_AFTER } else { PINGS_AFTER }, now);
         } else {
             self.pinging.dropped += 1;
         }
     }
 
-    fn wait_or_send(&mut self, now: Now) {
+    fn wait_or_send(&mut self, at_most: Duration, now: Now) {
         let most = if self.mesh.has_numbers() { NUMBERED_PER_FRAME_MAX } else { PINGS_PER_FRAME_MAX };
         if self.pinging.reports.len().max(self.pinging.heard.len()) >= most {
             return self.send_pings();
         }
-        self.pinging.send_at.get_or_insert(now.mono.after(PINGS_AFTER));
+        let passes = self.pinging.grant.is_some_and(|grant| grant.sweep.is_some());
+        let by = now.mono.after(if passes { SOON_AFTER } else { at_most });
+        self.pinging.send_at = Some(self.pinging.send_at.map_or(by, |at| at.min(by)));
     }
 
     /// Sends what waits: by numbers whatever has some, by names the rest.

@@ -120,7 +120,7 @@ enum Uplink {
 }
 
 /// An agent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Agent {
     identity: Identity,
     uplink: Uplink,

@@ -14,7 +14,7 @@ use std::time::Duration;
 const BACKSTOP: Duration = Duration::from_millis(300);
 
 /// Why a lease was not taken.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Refusal {
     Failed(Cause, String),
     /// With what is in the way, where there is more to say than the reason itself does.
@@ -23,7 +23,7 @@ pub(super) enum Refusal {
     Busy(String),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Held {
     session: Session,
     /// It must not start before somebody has looked who holds the device.
@@ -35,7 +35,7 @@ struct Held {
 }
 
 /// All leases that are not closed yet.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sessions {
     held: BTreeMap<LeaseId, Held>,
     /// Leases that are refused as soon as it is known who is in the way, with what is known already.

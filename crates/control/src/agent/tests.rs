@@ -299,6 +299,7 @@ fn happened(count: usize) -> Event {
         before: "ACTIVE".to_owned(),
         after: "DOWN".to_owned(),
         text: String::new(),
+        basis: None,
     };
     Event::Happened(vec![event; count])
 }

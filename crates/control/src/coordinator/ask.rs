@@ -284,7 +284,7 @@ fn unheard() -> CommandError {
     CommandError::Conflict("no agent has told yet what the endpoints are".to_owned())
 }
 
-fn check_class(class: Option<u8>, fabric: Fabric) -> Result<(), CommandError> {
+pub(super) fn check_class(class: Option<u8>, fabric: Fabric) -> Result<(), CommandError> {
     let (most, what) = if fabric == Fabric::InfiniBand { (15, "service level") } else { (63, "DSCP") };
     match class {
         Some(class) if class > most => {

@@ -10,7 +10,7 @@ use std::time::Duration;
 const AWAY_FOR: Duration = Duration::from_secs(15);
 
 /// Who is away.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Away {
     /// The membership that this was made from.
     seen: u64,
@@ -31,7 +31,8 @@ impl Coordinator {
         let away = &mut self.away;
         if away.seen != self.members.generation {
             away.seen = self.members.generation;
-            let ready: BTreeSet<_> = self.members.ready().iter().copied().collect();
+            let there = self.members.endpoints().filter(|(_, endpoint)| self.members.can_be_probed(endpoint));
+            let ready: BTreeSet<_> = there.map(|(index, _)| index).collect();
             away.told.retain(|index| !ready.contains(index));
             away.waiting.retain(|index, _| !ready.contains(index));
             for (index, _) in self.members.endpoints() {

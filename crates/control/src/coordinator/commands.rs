@@ -2,9 +2,10 @@
 
 use super::Action;
 use super::Coordinator;
+use super::plan::SweepOrder;
 use rdmascope_link::{PauseFlags, ToAgent};
 use rdmascope_localise::EndpointIndex;
-use rdmascope_model::{EndpointName, Metric, Now, Urgency};
+use rdmascope_model::{EndpointName, Metric, Now};
 use std::fmt;
 
 /// Why an operator's command was not carried out.
@@ -33,23 +34,30 @@ impl fmt::Display for CommandError {
 impl std::error::Error for CommandError {}
 
 impl Coordinator {
-    /// Begins a sweep over all endpoints that are there.
+    /// Begins a sweep over all endpoints that are there and in no maintenance: each pair of one rail once.
     ///
     /// # Errors
-    /// A sweep runs already, everything is paused, or there are fewer than two endpoints.
+    /// As [`Self::start_sweep_of`].
     pub fn start_sweep(&mut self, metrics: &[Metric], drained: bool, now: Now) -> Result<u64, CommandError> {
+        let order = SweepOrder { metrics: metrics.to_vec(), drained, ..SweepOrder::default() };
+        self.start_sweep_of(&order, now)
+    }
+
+    /// Begins a sweep.
+    ///
+    /// # Errors
+    /// A sweep runs already, everything is paused, or it cannot be planned ([`Self::plan_sweep`]).
+    pub fn start_sweep_of(&mut self, order: &SweepOrder, now: Now) -> Result<u64, CommandError> {
         if self.work.operator_sweep_runs() {
             return Err(CommandError::Conflict("a sweep is running; wait for it to end".to_owned()));
         }
         self.not_paused()?;
-        let here = self.members.endpoints().filter(|(_, e)| e.gone_since.is_none());
-        let endpoints: Vec<_> = here.map(|(index, _)| index).collect();
-        if endpoints.len() < 2 {
-            let text = format!("a sweep needs at least two endpoints; there are {}", endpoints.len());
-            return Err(CommandError::Conflict(text));
+        self.look_at_places_now(now.mono);
+        let mut prepared = self.prepare(order)?;
+        if let Some(pass) = &mut prepared.pass {
+            Self::begin_pass(pass, &prepared.plan, now);
         }
-        let urgency = if drained { Urgency::Drained } else { Urgency::Operator };
-        let id = self.work.start_sweep(&endpoints, metrics, urgency, now);
+        let id = self.work.start_sweep(prepared, self.settings.sweep_bytes_max, now);
         self.changed = true;
         self.run(now);
         Ok(id)

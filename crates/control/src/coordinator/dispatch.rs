@@ -5,8 +5,8 @@
 
 use super::lease::{CellNews, Lease};
 use super::mesh::Terms;
-use super::settings::{self, LOOK_AHEAD, MACHINE_BANDWIDTH_MAX, REPORT_WITHIN, SETUP_WITHIN};
-use super::work::{Job, Origin};
+use super::settings::{self, REPORT_WITHIN, SETUP_WITHIN};
+use super::work::{Job, Origin, Stirred};
 use super::{Action, ConnectionId, Coordinator};
 use rdmascope_link::{PINGS_SINCE, ToAgent};
 use rdmascope_localise::EndpointIndex;
@@ -17,22 +17,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What runs on each machine.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Machines {
     busy: BTreeMap<String, Running>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Running {
     spinning: u32,
     streams: u32,
 }
 
 impl Machines {
-    fn has_room(&self, machine: &str, load: Load) -> bool {
+    fn has_room(&self, machine: &str, load: Load, streams_max: u32) -> bool {
         self.busy.get(machine).is_none_or(|running| match load {
             Load::Spins => running.spinning == 0 && running.streams == 0,
-            Load::Streams => running.spinning == 0 && running.streams < MACHINE_BANDWIDTH_MAX,
+            Load::Streams => running.spinning == 0 && running.streams < streams_max,
             Load::Light => true,
         })
     }
@@ -53,7 +53,7 @@ impl Machines {
 
 /// What may run on the machines of a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Company {
+pub(super) enum Company {
     /// What its load leaves room for.
     Alone,
     /// Only the other jobs of its stage.
@@ -63,7 +63,7 @@ enum Company {
 }
 
 /// What becomes of a job now.
-enum Decision {
+pub(super) enum Decision {
     Start([ConnectionId; 2]),
     Wait,
     /// It need not run: this is known.
@@ -77,88 +77,54 @@ impl Coordinator {
             self.outbox.push_back(Action::Close(connection, "silent for three heartbeats".to_owned()));
             self.closed(connection, now);
         }
-        self.look_at_places();
         self.expire(now);
+        self.look_at_places(now.mono);
         self.compare(now);
-        let pace = self.pace();
+        let turns = self.ping_turns();
         let terms = Terms {
             epoch: self.epoch,
-            pings_per_second: if self.paused.all { 0 } else { pace.pings_per_second },
-            pings_per_batch: pace.pings_per_batch(self.members.pinged()),
-            labels: pace.labels,
+            pings_per_second: if self.paused.all { 0 } else { self.rate().per_second },
+            pings_per_batch: turns.per_batch,
+            labels: self.settings.labels,
+            cross_rail_every: turns.cross_rail_every,
+            sweep: self.work.pass(),
         };
         let settled = self.mesh.settled(&self.members);
-        self.mesh.run(&self.members, terms, now.mono, &mut self.outbox);
+        self.mesh.run(&self.members, &self.standing, terms, now.mono, &mut self.outbox);
         self.changed |= self.mesh.settled(&self.members) != settled;
+        self.end_pass(now);
         self.judge(now);
         self.changed |= self.caps.rested(now.mono) | self.expire_forced(now);
         self.tell_away(now);
         self.begin_background(now);
         let rested = self.background_wakeup.is_some_and(|at| at <= now.mono);
-        // Looking through the queues is the costly part; most events (relays, first results) change nothing for them.
-        if std::mem::take(&mut self.changed) || rested {
-            self.dispatch(now);
+        if rested {
+            let since = self.rested_until;
+            let due = |until: Mono| until > since && until <= now.mono;
+            let rested = self.members.endpoints().filter(|(_, endpoint)| due(endpoint.rests_until));
+            self.freed.extend(rested.map(|(index, _)| index));
+            self.rested_until = now.mono;
+        }
+        let again = self.again_at.is_some_and(|at| at <= now.mono);
+        let freed = std::mem::take(&mut self.freed);
+        // Looking for pairs is the costly part; most events (relays, first results) change nothing for them, and most others free two
+        // endpoints only.
+        if std::mem::take(&mut self.changed) || again {
+            self.dispatch(&Stirred::Everybody, now);
+            self.background_wakeup = self.next_background(now.mono);
+        } else if rested || !freed.is_empty() {
+            self.dispatch(&Stirred::These(freed), now);
             self.background_wakeup = self.next_background(now.mono);
         }
         self.end_forced(now);
-    }
-
-    /// Continuous sweeps are on, and there is something to sweep.
-    fn background_wanted(&self) -> bool {
-        let on = self.settings.pings_per_second > 0 && !self.paused.all;
-        on && self.mesh.settled(&self.members) && self.members.ready().len() >= 2
-    }
-
-    /// When the next continuous sweep begins, or the next endpoint has rested. What waits for anything else than time
-    /// is woken by the event that it waits for.
-    fn next_background(&self, now: Mono) -> Option<Mono> {
-        if !self.background_wanted() {
-            return None;
-        }
-        let resting = self.members.endpoints().map(|(_, e)| e.rests_until);
-        self.work.background_rests_until().into_iter().chain(resting).filter(|&at| at > now).min()
-    }
-
-    fn begin_background(&mut self, now: Now) {
-        let pairs = self.background_wanted() && self.members.needs_connections();
-        if pairs && self.work.background_is_due(now.mono) {
-            let ready = self.members.ready();
-            let spec = self.pace().background(ready.len());
-            let wanted = |a, b| !self.members.pings_cover(a, b);
-            self.work.start_background(ready, spec, wanted, now);
-            self.changed = true;
-        }
-    }
-
-    /// Starts whatever can start. A settled job may free the way for a sweep's next metric, hence the loop.
-    fn dispatch(&mut self, now: Now) {
-        if self.paused.all {
-            return;
-        }
-        self.dispatch_runs(now);
-        let background = self.background_wanted();
-        for queue in self.work.queues(background) {
-            let mut at = 0;
-            while let Some(&job) = self.work.pending(queue).and_then(|pending| pending.get(at)) {
-                if at >= LOOK_AHEAD {
-                    break;
-                }
-                let decision = self.decide(&job, Company::Alone, now.mono);
-                if matches!(decision, Decision::Wait) {
-                    at += 1;
-                    continue;
-                }
-                self.work.pending(queue).and_then(|pending| pending.remove(at));
-                self.work.taken(job.origin);
-                self.carry_out(job, decision, now);
-                // A sweep that went on to its next metric has a new queue.
-                at = at.min(self.work.pending(queue).map_or(0, |pending| pending.len()));
-            }
+        // Last, so that whatever happened until now is in what it looks at.
+        if self.look_for_incidents(now) {
+            self.dispatch_retests(now);
         }
     }
 
     /// Starts the next stage of every run whose endpoints and machines are free.
-    fn dispatch_runs(&mut self, now: Now) {
+    pub(super) fn dispatch_runs(&mut self, now: Now) {
         for id in self.work.runs.waiting() {
             // A stage whose results are all known need not run, and the next one may.
             while let Some(stage) = self.work.runs.next_stage(id) {
@@ -186,7 +152,7 @@ impl Coordinator {
         }
     }
 
-    fn carry_out(&mut self, job: Job, decision: Decision, now: Now) {
+    pub(super) fn carry_out(&mut self, job: Job, decision: Decision, now: Now) {
         match decision {
             Decision::Start(connections) => self.start(job, connections, now),
             Decision::Known(news) => self.settle_known(&job, &news, now),
@@ -194,7 +160,7 @@ impl Coordinator {
         }
     }
 
-    fn decide(&self, job: &Job, company: Company, now: Mono) -> Decision {
+    pub(super) fn decide(&self, job: &Job, company: Company, now: Mono) -> Decision {
         let (Some(source), Some(target)) =
             (self.members.endpoint(job.source), self.members.endpoint(job.target))
         else {
@@ -204,7 +170,7 @@ impl Coordinator {
             return Decision::Known(Box::new(CellNews::Excluded(Exclusion::Policy)));
         }
         // First what is cheap to tell and true of most waiting jobs: hundreds are looked at for each that starts.
-        let busy = !source.leases.is_empty() || !target.leases.is_empty();
+        let busy = self.is_busy(&source.leases, job) || self.is_busy(&target.leases, job);
         if busy && company != Company::Beside {
             return Decision::Wait;
         }
@@ -214,6 +180,9 @@ impl Coordinator {
         }
         if background && (source.rests_until > now || target.rests_until > now) {
             return Decision::Wait;
+        }
+        if self.keeps_out(job, [&source.info.name.node, &target.info.name.node]) {
+            return Decision::Known(Box::new(CellNews::Nothing));
         }
         if source.info.fabric != target.info.fabric || source.info.name.node == target.info.name.node {
             return Decision::Known(Box::new(CellNews::Excluded(Exclusion::Policy)));
@@ -238,9 +207,21 @@ impl Coordinator {
         let room = company == Company::Beside
             || [source, target].iter().all(|e| {
                 let machine = self.members.agent(&e.info.name.node).map(|m| m.machine.as_str());
-                machine.is_some_and(|machine| self.machines.has_room(machine, needs))
+                machine.is_some_and(|machine| {
+                    self.machines.has_room(machine, needs, self.settings.streams_per_node)
+                })
             });
         if room && !self.is_capped(job, now) { Decision::Start([from, to]) } else { Decision::Wait }
+    }
+
+    /// A maintenance keeps a job out that nobody asked for by the names of its nodes.
+    fn keeps_out(&self, job: &Job, nodes: [&str; 2]) -> bool {
+        let named = match job.origin {
+            Origin::Run(..) => true,
+            Origin::Sweep => self.work.sweep().is_some_and(|sweep| sweep.named),
+            Origin::Retest | Origin::Background => false,
+        };
+        !named && nodes.iter().any(|node| self.health.maintenance_of(node).is_some())
     }
 
     /// What is known to be broken before any packet is sent, seen from the source.
@@ -288,7 +269,9 @@ impl Coordinator {
         let judge_at = now.mono.after(expires_in + REPORT_WITHIN);
         let machines = self.occupy(&job, id, now.mono);
         let spec = self.asked(&job);
-        self.stream_begins(&job, now.mono);
+        let bytes_at_most = self.bytes_at_most(&job);
+        self.work.reserve(job.origin, bytes_at_most);
+        let uplinks = self.stream_begins(&job, now.mono);
         let names = [job.source, job.target].map(|index| self.matrix.name(index).clone());
         for (role, connection) in [Role::Source, Role::Target].into_iter().zip(connections) {
             let [source, target] = names.clone();
@@ -310,6 +293,7 @@ impl Coordinator {
         self.work.runs.step(job.origin, Side::Coordinator, Step::Admit, text, now.mono);
         self.work.runs.begun(job.origin);
         let mut lease = Lease::new(job, now, judge_at, connections, machines);
+        (lease.uplinks, lease.bytes_at_most) = (uplinks, bytes_at_most);
         let new = |index| {
             self.members.agent(&self.matrix.name(index).node).is_some_and(|a| a.protocol >= PINGS_SINCE)
         };
@@ -319,13 +303,12 @@ impl Coordinator {
 
     /// Marks endpoints and machines as busy with a lease. Answers the machines.
     fn occupy(&mut self, job: &Job, lease: LeaseId, now: Mono) -> Vec<String> {
-        let pace = self.pace();
-        let background = pace.background(self.members.ready().len());
+        let rate = self.rate();
         let rest = match (job.urgency, &job.spec) {
-            (Urgency::Background, ProbeSpec::Latency(spec)) => pace.rest(spec),
+            (Urgency::Background, ProbeSpec::Latency(spec)) => rate.rest(spec),
             // What an operator has just measured, better than the continuous sweep can, is left alone for one turn of it.
             (Urgency::Operator | Urgency::Drained | Urgency::Forced, ProbeSpec::Latency(_)) => {
-                pace.rest(&background)
+                rate.rest(&self.probe_turns().spec)
             }
             (_, ProbeSpec::Bandwidth(_) | ProbeSpec::Pings(_) | ProbeSpec::Echo(_)) => Duration::ZERO,
         };
@@ -347,7 +330,12 @@ impl Coordinator {
 
     /// Marks what a lease held as free.
     pub(super) fn release(&mut self, id: LeaseId, lease: &Lease) {
-        self.stream_ends(&lease.job);
+        self.stream_ends(&lease.uplinks);
+        self.freed.extend([lease.job.source, lease.job.target]);
+        let on_machines = lease.machines.iter().flat_map(|machine| self.members.on_machine(machine));
+        self.freed.extend(on_machines);
+        let on_leaves = lease.uplinks.iter().flat_map(|leaf| self.standing.on_leaf(leaf));
+        self.freed.extend(on_leaves);
         for index in [lease.job.source, lease.job.target] {
             if let Some(endpoint) = self.members.endpoint_mut(index) {
                 endpoint.leases.retain(|held| *held != id);

@@ -18,12 +18,12 @@ const FORCED_FOR: Duration = Duration::from_secs(60);
 const FORCED_SINCE: u32 = rdmascope_link::PINGS_SINCE;
 
 /// The forced probes that are not over.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Forced {
     running: BTreeMap<u64, Order>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Order {
     source: EndpointIndex,
     target: EndpointIndex,

@@ -76,6 +76,7 @@ impl Coordinator {
             self.lose_leases(old);
             self.outbox.push_back(Action::Close(old, format!("{node} connected again")));
         }
+        self.silence();
         let welcome = ToAgent::Welcome { protocol, epoch: self.epoch, heartbeat: settings::HEARTBEAT };
         self.outbox.push_back(Action::Send(connection, welcome));
         let flags = self.ordered_pause(&node);
@@ -128,7 +129,7 @@ impl Coordinator {
         }
         let Some(id) = result.lease else {
             result.measured_at = result.measured_at.min(now.wall);
-            return self.remembered(&result);
+            return self.remembered(&result, now);
         };
         let Some(lease) = self.leases.get_mut(&id) else { return };
         let Some(role) = lease.role_of(connection) else { return };
@@ -143,7 +144,7 @@ impl Coordinator {
     }
 
     /// A result from before this coordinator began. A failure is kept too: it was the last thing known of the pair.
-    fn remembered(&mut self, result: &ProbeResult) {
+    fn remembered(&mut self, result: &ProbeResult, now: Now) {
         let known = self.matrix.find(&result.local).is_some();
         if !known || self.matrix.len() >= settings::ENDPOINTS_MAX {
             return;
@@ -151,6 +152,9 @@ impl Coordinator {
         let source = self.matrix.intern(&result.local);
         let target = self.matrix.intern(&result.peer);
         self.write(source, target, result);
+        if result.metric == Some(Metric::Ping) && matches!(result.outcome, Outcome::Failed(_)) {
+            self.pinged_in_pass(source, target, true, now);
+        }
     }
 
     pub(super) fn write(&mut self, source: EndpointIndex, target: EndpointIndex, result: &ProbeResult) {

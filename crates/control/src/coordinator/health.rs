@@ -37,11 +37,15 @@ pub enum RowKind {
     Membership,
     /// Somebody had a pair probed although a job may be there; and its end.
     ForcedProbe,
+    /// Somebody or something is to blame, and people are to be told.
+    IncidentOpened,
+    /// It is over.
+    IncidentClosed,
 }
 
 impl RowKind {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Node(EventKind::StateChange),
         Self::Node(EventKind::FindingRaised),
         Self::Node(EventKind::FindingCleared),
@@ -56,6 +60,8 @@ impl RowKind {
         Self::Maintenance,
         Self::Membership,
         Self::ForcedProbe,
+        Self::IncidentOpened,
+        Self::IncidentClosed,
     ];
 
     /// The word used on the API and on disk.
@@ -76,6 +82,8 @@ impl RowKind {
             Self::Maintenance => "maintenance",
             Self::Membership => "membership",
             Self::ForcedProbe => "forced-probe",
+            Self::IncidentOpened => "incident-opened",
+            Self::IncidentClosed => "incident-closed",
         }
     }
 }
@@ -101,6 +109,8 @@ pub struct EventRow {
     pub after: String,
     /// One sentence for a person.
     pub text: String,
+    /// What a raised finding rests on; see [`NodeEvent::basis`].
+    pub basis: Option<Vec<String>>,
 }
 
 /// A finding that somebody knows of.
@@ -119,7 +129,7 @@ pub struct Maintenance {
     pub nodes: String,
     /// Since when.
     pub since: Wall,
-    /// It ends by itself then.
+    /// It ends by itself then; [`u64::MAX`] for one that lasts as long as a list has it.
     pub until: Wall,
     /// Why, in the operator's words.
     pub note: String,
@@ -129,7 +139,7 @@ pub struct Maintenance {
 pub type FindingKey = (String, String, String);
 
 /// Facts, history and notes of all nodes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Health {
     facts: BTreeMap<String, Vec<Fact>>,
     drift: Vec<Drift>,
@@ -141,6 +151,8 @@ pub struct Health {
     taken: BTreeMap<String, (u64, u64)>,
     acknowledged: BTreeMap<FindingKey, Acknowledgement>,
     maintenance: Vec<Maintenance>,
+    /// By the names of nodes, as somebody else's list has them.
+    listed: BTreeMap<String, Maintenance>,
 }
 
 impl Health {
@@ -175,10 +187,21 @@ impl Health {
     /// The maintenance that a node is in.
     #[must_use]
     pub fn maintenance_of(&self, node: &str) -> Option<&Maintenance> {
-        self.maintenance.iter().find(|maintenance| glob(&maintenance.nodes, node))
+        let ordered = self.maintenance.iter().find(|maintenance| glob(&maintenance.nodes, node));
+        ordered.or_else(|| self.listed.get(node))
     }
 
-    /// All maintenances.
+    /// Those that somebody else's list names, by node.
+    #[must_use]
+    pub fn listed(&self) -> &BTreeMap<String, Maintenance> {
+        &self.listed
+    }
+
+    pub(super) fn set_listed(&mut self, listed: BTreeMap<String, Maintenance>) {
+        self.listed = listed;
+    }
+
+    /// All maintenances that an operator began.
     #[must_use]
     pub fn maintenances(&self) -> &[Maintenance] {
         &self.maintenance
@@ -262,6 +285,7 @@ impl Health {
                 before: event.before,
                 after: event.after,
                 text: event.text,
+                basis: event.basis,
             }));
         }
         rows
@@ -356,6 +380,7 @@ fn events_lost(node: &str, count: u64, now: Now) -> EventRow {
         before: String::new(),
         after: String::new(),
         text: format!("{count} events of {node} are missing: its agent had no room to keep them"),
+        basis: None,
     }
 }
 
@@ -376,6 +401,7 @@ mod tests {
             before: "ACTIVE".to_owned(),
             after: "DOWN".to_owned(),
             text: "the port went down".to_owned(),
+            basis: None,
         }
     }
 

@@ -24,6 +24,7 @@ impl Coordinator {
         maintenance: Vec<Maintenance>,
     ) {
         self.health.restore(events, last_number, acknowledged, maintenance);
+        self.silence();
     }
 
     /// A node's events up to this one are written down: the agent may forget them.
@@ -79,6 +80,7 @@ impl Coordinator {
             before: String::new(),
             after: String::new(),
             text,
+            basis: None,
         };
         let row = self.health.add(row);
         self.outbox.push_back(Action::Keep(vec![row], None));
@@ -123,7 +125,7 @@ impl Coordinator {
             self.note("", RowKind::Maintenance, &over.nodes, "", text, now);
         }
         self.outbox.push_back(Action::KeepNotes);
-        self.health.look_again(now.mono);
+        self.maintenance_changed(now);
     }
 
     /// Acknowledges findings of a node, or takes that back. Without a subject all findings of that id are meant. Answers how many.
@@ -220,8 +222,7 @@ impl Coordinator {
         };
         self.note("", RowKind::Maintenance, nodes, "", text, now);
         self.outbox.push_back(Action::KeepNotes);
-        self.health.look_again(now.mono);
-        self.matrix.touch();
+        self.maintenance_changed(now);
         self.run(now);
         Ok(())
     }

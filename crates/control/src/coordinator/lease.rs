@@ -5,7 +5,7 @@ use super::work::Job;
 use rdmascope_link::ProbeResult;
 use rdmascope_localise::pair::Told;
 use rdmascope_model::{
-    Cause, CounterDelta, Exclusion, Failure, Load, Mono, Now, Operation, Outcome, Role, Side, Step,
+    Cause, CounterDelta, Exclusion, Failure, Load, Mono, Now, Operation, Outcome, ProbeSpec, Role, Side, Step,
 };
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 const OTHER_SIDE_WITHIN: Duration = Duration::from_millis(500);
 
 /// A lease that both agents hold.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lease {
     pub(super) job: Job,
     pub(super) began: Now,
@@ -24,6 +24,10 @@ pub(super) struct Lease {
     pub(super) connections: [ConnectionId; 2],
     /// The machines that it occupies; a node that restarts may come back with another boot id.
     pub(super) machines: Vec<String>,
+    /// The leaves whose uplinks it crosses.
+    pub(super) uplinks: Vec<String>,
+    /// The most that it may send, bytes.
+    pub(super) bytes_at_most: u64,
     /// The target of a stream or of datagrams tells how it ended, too: its agent is new enough, and a report wants it.
     pub(super) target_tells: bool,
     ready: [bool; 2],
@@ -63,6 +67,8 @@ impl Lease {
             judge_at,
             connections,
             machines,
+            uplinks: Vec::new(),
+            bytes_at_most: 0,
             target_tells: false,
             ready: [false; 2],
             results: [None, None],
@@ -142,7 +148,7 @@ impl Lease {
     /// What the cells source→target and target→source get. `named` is a cause that the endpoints' inventories name by
     /// now, such as a port that went down: it explains a symptom better than the symptom does.
     pub(super) fn verdict(&self, named: Option<Failure>) -> [CellNews; 2] {
-        let both_ways = self.job.spec.load() == Load::Spins;
+        let both_ways = self.job.spec.fills_both();
         if let Some(why) = self.excluded() {
             let other = if both_ways { CellNews::Excluded(why) } else { CellNews::Nothing };
             return [CellNews::Excluded(why), other];
@@ -161,7 +167,12 @@ impl Lease {
             let result = self.results[at].clone();
             result.map_or(CellNews::Nothing, |result| CellNews::Measured(Box::new(result)))
         };
-        [news(0), if both_ways { news(1) } else { CellNews::Nothing }]
+        let back = match &self.job.spec {
+            ProbeSpec::Pings(_) => mirrored_news(&news(0)),
+            spec if spec.fills_both() => news(1),
+            _ => CellNews::Nothing,
+        };
+        [news(0), back]
     }
 
     fn excluded(&self) -> Option<Exclusion> {
@@ -260,6 +271,10 @@ fn mirrored(failure: &Failure) -> Failure {
 pub(super) fn mirrored_news(news: &CellNews) -> CellNews {
     match news {
         CellNews::Failed(failure) => CellNews::Failed(mirrored(failure)),
+        CellNews::Measured(result) if let Outcome::Pings(stats) = &result.outcome => {
+            let outcome = Outcome::Pings(Box::new(stats.mirrored()));
+            CellNews::Measured(Box::new(ProbeResult { outcome, ..(**result).clone() }))
+        }
         other => other.clone(),
     }
 }

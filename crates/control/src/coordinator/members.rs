@@ -47,17 +47,21 @@ pub struct Endpoint {
 }
 
 /// All agents and endpoints that were ever seen in this run.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Members {
     agents: BTreeMap<String, Member>,
     connections: BTreeMap<ConnectionId, String>,
     endpoints: BTreeMap<EndpointIndex, Endpoint>,
     /// Grows with every change of who can be probed.
     pub(super) generation: u64,
-    /// Who that is now.
+    /// Who that was when it was worked out last.
     ready: Vec<EndpointIndex>,
     /// How many of them take datagrams.
     pinged: usize,
+    /// Nodes in maintenance: nobody probes them by itself.
+    silenced: BTreeSet<String>,
+    /// Endpoints of the agents of each machine.
+    on_machine: BTreeMap<String, Vec<EndpointIndex>>,
     /// A time until which no agent can have been silent for too long.
     silent_after: Option<Mono>,
 }
@@ -91,7 +95,7 @@ impl Members {
         self.connections.len()
     }
 
-    /// Endpoints that can be probed now: present, usable, and their agent connected.
+    /// Endpoints that can be probed now: present, usable, their agent connected, and not in maintenance.
     pub(super) fn ready(&self) -> &[EndpointIndex] {
         &self.ready
     }
@@ -116,16 +120,45 @@ impl Members {
     /// Who can be probed, or where, has changed.
     fn changed(&mut self) {
         self.generation += 1;
-        let ready = |e: &Endpoint| {
-            e.gone_since.is_none()
-                && e.info.unusable.is_none()
-                && self.connection(&e.info.name.node).is_some()
-        };
-        let (ready, addresses): (Vec<_>, Vec<_>) = (self.endpoints.iter().filter(|(_, e)| ready(e)))
-            .map(|(&index, e)| (index, e.info.datagrams))
-            .unzip();
+    }
+
+    /// An endpoint can be probed now: present, usable, its agent connected, and not in maintenance.
+    pub(super) fn can_be_probed(&self, endpoint: &Endpoint) -> bool {
+        endpoint.gone_since.is_none()
+            && endpoint.info.unusable.is_none()
+            && self.connection(&endpoint.info.name.node).is_some()
+            && !self.silenced.contains(&endpoint.info.name.node)
+    }
+
+    /// Works out who can be probed now. It looks at everybody, so a thousand agents that connect must not cause it a thousand times.
+    pub(super) fn refresh(&mut self) {
+        let ready = self.endpoints.iter().filter(|(_, endpoint)| self.can_be_probed(endpoint));
+        let (ready, addresses): (Vec<_>, Vec<_>) = ready.map(|(&index, e)| (index, e.info.datagrams)).unzip();
         self.ready = ready;
         self.pinged = addresses.iter().flatten().count();
+        self.on_machine.clear();
+        for (&index, endpoint) in &self.endpoints {
+            if let Some(agent) = self.agents.get(&endpoint.info.name.node) {
+                self.on_machine.entry(agent.machine.clone()).or_default().push(index);
+            }
+        }
+    }
+
+    /// A node is in maintenance.
+    pub(super) fn is_silenced(&self, node: &str) -> bool {
+        self.silenced.contains(node)
+    }
+
+    pub(super) fn set_silenced(&mut self, nodes: BTreeSet<String>) {
+        if self.silenced != nodes {
+            self.silenced = nodes;
+            self.changed();
+        }
+    }
+
+    /// Endpoints that share a machine.
+    pub(super) fn on_machine(&self, machine: &str) -> impl Iterator<Item = EndpointIndex> {
+        self.on_machine.get(machine).into_iter().flatten().copied()
     }
 
     pub(super) fn agent_mut(&mut self, node: &str) -> Option<&mut Member> {
@@ -265,8 +298,13 @@ impl Members {
                 rests_until: before.as_ref().map_or(Mono(0), |e| e.rests_until),
             };
             changed |= usable(&endpoint) != before.as_ref().is_some_and(usable);
-            // A new queue pair: the address book has to say so.
-            changed |= before.is_some_and(|e| e.info.datagrams != endpoint.info.datagrams);
+            // A new queue pair: the address book has to say so. Another place: plans do.
+            let known = |e: &Endpoint| (e.info.datagrams, e.info.rate_bps, e.info.gid);
+            let place = |e: &Endpoint| {
+                let EndpointInfo { pci_address, rail, switch_port, .. } = &e.info;
+                (pci_address.clone(), rail.clone(), switch_port.value().map(|at| at.switch.clone()))
+            };
+            changed |= before.is_some_and(|e| known(&e) != known(&endpoint) || place(&e) != place(&endpoint));
             self.endpoints.insert(index, endpoint);
         }
         if let Some(member) = self.agents.get_mut(node) {

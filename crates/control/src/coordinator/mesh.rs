@@ -9,11 +9,12 @@
 //! agent. Whole books for every change would be 150 GB. Restarts within one second share a change.
 
 use super::members::Members;
+use super::place::Standing;
 use super::settings::{BOOK_SETTLES, GRANT_FOR, GRANT_RENEWAL};
 use super::{Action, ConnectionId};
 use rdmascope_link::{PEERS_PER_FRAME_MAX, PINGS_SINCE, ToAgent};
 use rdmascope_localise::EndpointIndex;
-use rdmascope_model::{DatagramAddress, EndpointName, Mono, Peer};
+use rdmascope_model::{DatagramAddress, EndpointName, MeshSweep, Mono, Peer};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -25,10 +26,13 @@ pub(super) struct Terms {
     pub(super) pings_per_second: u32,
     pub(super) pings_per_batch: u32,
     pub(super) labels: u32,
+    /// See [`ToAgent::Grant`].
+    pub(super) cross_rail_every: u32,
+    pub(super) sweep: Option<MeshSweep>,
 }
 
 /// The address book and who has it, and when the next grants go out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct MeshGrants {
     /// The membership that the book was made from.
     seen: u64,
@@ -38,9 +42,23 @@ pub(super) struct MeshGrants {
     generation: u64,
     /// The generation in which its names last changed: that of agents without pings.
     named: u64,
-    book: BTreeMap<EndpointName, (EndpointIndex, Option<DatagramAddress>)>,
+    book: BTreeMap<EndpointName, Entry>,
+    /// Numbers of rails, from 1, by their names; none is ever given to another, or every book would change with one rail.
+    rails: BTreeMap<String, u32>,
+    /// The pass that agents were told of.
+    sweep: Option<MeshSweep>,
     /// The generation that each connection was sent.
     sent: BTreeMap<ConnectionId, u64>,
+}
+
+/// What the book has of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    /// By which its pings may be told.
+    number: EndpointIndex,
+    address: Option<DatagramAddress>,
+    /// Number of its rail.
+    rail: u32,
 }
 
 /// What a new book has that its base has not, and the reverse.
@@ -58,17 +76,15 @@ struct Part {
 }
 
 impl Part {
-    /// These peers, frame by frame. Without `addresses` they have none, and no numbers.
-    fn all(
-        book: &[(&EndpointName, &(EndpointIndex, Option<DatagramAddress>))],
-        addresses: bool,
-    ) -> Vec<Self> {
-        let part = |part: &[(&EndpointName, &(EndpointIndex, Option<DatagramAddress>))]| {
-            let peer = |&(name, &(_, address)): &(&EndpointName, &(_, Option<_>))| Peer {
+    /// These peers, frame by frame. Without `addresses` they have none, and neither numbers nor rails.
+    fn all(book: &[(&EndpointName, &Entry)], addresses: bool) -> Vec<Self> {
+        let part = |part: &[(&EndpointName, &Entry)]| {
+            let peer = |&(name, entry): &(&EndpointName, &Entry)| Peer {
                 name: name.clone(),
-                address: address.filter(|_| addresses),
+                address: entry.address.filter(|_| addresses),
+                rail: if addresses { entry.rail } else { 0 },
             };
-            let numbers = part.iter().filter(|_| addresses).map(|(_, (number, _))| number.0);
+            let numbers = part.iter().filter(|_| addresses).map(|(_, entry)| entry.number.0);
             Self { peers: part.iter().map(peer).collect(), numbers: numbers.collect(), removed: Vec::new() }
         };
         book.chunks(PEERS_PER_FRAME_MAX).map(part).collect()
@@ -85,25 +101,38 @@ impl MeshGrants {
         self.seen == members.generation && self.changed_at.is_none()
     }
 
-    /// Sends the book's changes when the membership has settled, and renews grants in time.
-    pub(super) fn run(&mut self, members: &Members, terms: Terms, now: Mono, outbox: &mut VecDeque<Action>) {
+    /// Sends the book's changes when the membership has settled, renews grants in time, and tells of a pass at once.
+    pub(super) fn run(
+        &mut self,
+        members: &Members,
+        standing: &Standing,
+        terms: Terms,
+        now: Mono,
+        outbox: &mut VecDeque<Action>,
+    ) {
         if terms.pings_per_second == 0 {
-            *self = Self { generation: self.generation, named: self.named, ..Self::default() };
+            let rails = std::mem::take(&mut self.rails);
+            *self = Self { generation: self.generation, named: self.named, rails, ..Self::default() };
             return;
         }
         if members.generation != self.seen {
             self.seen = members.generation;
             self.changed_at.get_or_insert(now); // Not moved by further changes: there may always be one more.
         }
-        let settled = self.changed_at.is_some_and(|at| now >= at.after(BOOK_SETTLES));
-        if !settled && self.renew_at.is_some_and(|at| now < at) {
+        let settled =
+            self.changed_at.is_some_and(|at| now >= at.after(BOOK_SETTLES)) && standing.knows(members);
+        let pass = terms.sweep != self.sweep;
+        if !settled && !pass && self.renew_at.is_some_and(|at| now < at) {
             return;
         }
-        if self.changed_at.is_some() && !settled {
+        if self.changed_at.is_some() && !settled && !pass {
             return; // Renewed together with the new book, a second from here at the latest.
         }
-        let change = if settled { self.renew_book(members) } else { None };
-        self.changed_at = None;
+        let change = if settled { self.renew_book(members, standing) } else { None };
+        if settled {
+            self.changed_at = None;
+        }
+        self.sweep = terms.sweep;
         self.renew_at = Some(now.after(GRANT_RENEWAL));
         self.sent.retain(|&connection, _| members.node(connection).is_some());
         // With addresses and without, made when the first connection needs them.
@@ -119,23 +148,38 @@ impl MeshGrants {
                 };
                 self.send_book(connection, (generation, base), parts, outbox);
             }
+            // Whoever is in maintenance is in nobody's book, and nobody would answer it.
+            let silenced = members.is_silenced(node);
             let grant = ToAgent::Grant {
                 epoch: terms.epoch,
                 generation,
                 expires_in: GRANT_FOR,
-                pings_per_second: terms.pings_per_second,
+                pings_per_second: if silenced { 0 } else { terms.pings_per_second },
                 pings_per_batch: terms.pings_per_batch,
                 labels: terms.labels,
+                cross_rail_every: terms.cross_rail_every,
+                sweep: terms.sweep.filter(|_| !silenced),
             };
             outbox.push_back(Action::Send(connection, grant));
         }
     }
 
     /// Makes the book of who is there now; `None` when it is the one before.
-    fn renew_book(&mut self, members: &Members) -> Option<Change> {
-        let ready = members.ready().iter().filter_map(|&index| Some((index, members.endpoint(index)?)));
-        let book: BTreeMap<_, _> =
-            ready.map(|(index, e)| (e.info.name.clone(), (index, e.info.datagrams))).collect();
+    fn renew_book(&mut self, members: &Members, standing: &Standing) -> Option<Change> {
+        let mut book = BTreeMap::new();
+        for &number in members.ready() {
+            let Some(endpoint) = members.endpoint(number) else { continue };
+            let rail = standing.rail(number).map_or(0, |name| match self.rails.get(name) {
+                Some(rail) => *rail,
+                None => {
+                    let rail = u32::try_from(self.rails.len() + 1).unwrap_or(0);
+                    self.rails.insert(name.to_owned(), rail);
+                    rail
+                }
+            });
+            let entry = Entry { number, address: endpoint.info.datagrams, rail };
+            book.insert(endpoint.info.name.clone(), entry);
+        }
         let new: Vec<_> = book.iter().filter(|(name, entry)| self.book.get(name) != Some(entry)).collect();
         let removed: Vec<_> = self.book.keys().filter(|name| !book.contains_key(name)).cloned().collect();
         if new.is_empty() && removed.is_empty() {

@@ -3,7 +3,9 @@
 mod ask;
 mod away;
 mod caps;
+mod circle;
 mod commands;
+mod continuous;
 mod dispatch;
 mod drift;
 mod forced;
@@ -13,27 +15,43 @@ mod history;
 mod incidents;
 mod keep;
 mod lease;
+mod maintenance;
 mod members;
 mod mesh;
+mod pass;
 mod pings;
 mod place;
+mod plan;
+mod rails;
 mod rounds;
 mod runs;
+mod seats;
+mod serve;
 mod settings;
 mod settle;
+mod shown;
+mod sweep;
 mod tallies;
+mod touched;
+mod turns;
 mod work;
 
 pub use ask::{IncastRequest, Measure, PairRequest};
 pub use commands::CommandError;
+pub use continuous::{ContinuousPlan, Covering};
 pub use drift::Drift;
 pub use health::{Acknowledgement, EventRow, FindingKey, Health, MAINTENANCE_MAX, Maintenance, RowKind};
 pub use history::{as_finding, finding_key};
 pub use members::{Endpoint, Member, Members};
+pub use place::{LeafSource, PlaceNames, Sources};
+pub use plan::{SweepOrder, SweepPlan};
+pub use rails::RailSource;
 pub use runs::{ProbeRun, ProbeStep, RunKind};
 pub use settings::{Service, Settings};
+pub use shown::Shown;
+pub use sweep::{Found, Sweep};
 pub use tallies::{COUNTED_AT_ONCE_MAX, Counted};
-pub use work::Sweep;
+pub use touched::Touched;
 
 use away::Away;
 use caps::Caps;
@@ -43,12 +61,11 @@ use incidents::Incidents;
 use lease::Lease;
 use mesh::MeshGrants;
 use pings::PingNews;
+use place::Standing;
 use rdmascope_link::{PauseFlags, ToAgent, ToCoordinator};
-use rdmascope_localise::{Matrix, Places};
+use rdmascope_localise::{EndpointIndex, Matrix};
 use rdmascope_model::{Cause, LeaseId, Metric, Mono, Now};
-use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tallies::Tallies;
 use work::Work;
 
@@ -110,7 +127,7 @@ pub enum Probed {
 }
 
 /// A coordinator.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Coordinator {
     settings: Settings,
     epoch: u64,
@@ -128,16 +145,23 @@ pub struct Coordinator {
     tallies: Tallies,
     away: Away,
     health: Health,
-    /// Of this membership and so many endpoints.
-    places: ((u64, usize), Places),
+    standing: Standing,
     incidents: Incidents,
     paused: PauseFlags,
     /// Leases given so far: the number of the last one.
     leases_given: u64,
     /// When the continuous sweep can go on, if time is all that it waits for.
     background_wakeup: Option<Mono>,
-    /// Something happened that a waiting job may have waited for.
+    /// Something happened that any waiting job may have waited for.
     changed: bool,
+    /// Endpoints that have become free, or have room on their machine or their leaf's uplinks.
+    freed: BTreeSet<EndpointIndex>,
+    /// The continuous sweep was not looked at the last time.
+    background_rests: bool,
+    /// Up to when endpoints have rested has been looked at.
+    rested_until: Mono,
+    /// More is to be settled then.
+    again_at: Option<Mono>,
     outbox: VecDeque<Action>,
 }
 
@@ -161,12 +185,16 @@ impl Coordinator {
             tallies: Tallies::default(),
             away: Away::default(),
             health: Health::default(),
-            places: ((0, 0), Places::default()),
+            standing: Standing::default(),
             incidents: Incidents::default(),
             paused: PauseFlags::default(),
             leases_given: 0,
             background_wakeup: None,
             changed: false,
+            freed: BTreeSet::new(),
+            background_rests: true,
+            rested_until: Mono(0),
+            again_at: None,
             outbox: VecDeque::new(),
         }
     }
@@ -181,15 +209,22 @@ impl Coordinator {
     pub fn next_wakeup(&self) -> Option<Mono> {
         let leases = self.leases.values().map(|lease| lease.judge_at).min();
         let health = self.health.next_comparison();
+        let look = self.next_look();
+        // A book is of the places that are known: where these are looked at later, it waits for them.
+        let mesh = self.mesh.next_deadline().map(|at| look.map_or(at, |look| at.max(look)));
         let waits = [
             leases,
             self.members.next_silent(),
-            self.mesh.next_deadline(),
+            mesh,
+            look,
             self.background_wakeup,
+            self.again_at,
+            self.work.pass_ends(),
             health,
             self.away.next_deadline(),
         ];
-        let safety = [self.caps.next_rested(), self.forced.next_expiry()];
+        let look = self.incidents.next_look(self.matrix.revision(), self.matrix.len());
+        let safety = [self.caps.next_rested(), self.forced.next_expiry(), look];
         waits.into_iter().chain(safety).flatten().min()
     }
 
@@ -255,30 +290,6 @@ impl Coordinator {
     #[must_use]
     pub fn leases_running(&self) -> usize {
         self.leases.len()
-    }
-
-    /// In this time pings and continuous sweeps cover all pairs; `None` when they are off.
-    #[must_use]
-    pub fn coverage(&self) -> Option<Duration> {
-        let pace = self.pace();
-        let ready = self.members.ready().len();
-        let swept = if self.members.needs_connections() { pace.coverage(ready) } else { None };
-        swept.max(pace.ping_coverage(self.members.pinged()))
-    }
-
-    /// The settings that pings and continuous sweeps go by now.
-    fn pace(&self) -> Cow<'_, Settings> {
-        let both = self.members.pinged() >= 2 && self.members.needs_connections();
-        if both { Cow::Owned(self.settings.halved()) } else { Cow::Borrowed(&self.settings) }
-    }
-
-    /// Figures older than this are stale. Pings of a small cluster cover it sooner than they were asked to; an operator's sweep, which
-    /// nobody repeats where pings cover the pairs, must not be stale sooner for it.
-    #[must_use]
-    pub fn fresh_for(&self) -> Duration {
-        let coverage =
-            self.coverage().map_or(Duration::ZERO, |coverage| coverage.max(self.settings.coverage));
-        settings::FRESH_FOR_MIN.max(coverage * 3)
     }
 
     /// What is paused on a node, by whichever way: for the whole cluster, for the node, or by the node's own file.

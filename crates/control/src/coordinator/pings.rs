@@ -36,7 +36,7 @@ struct HeardBatch {
 }
 
 /// What responders heard, until their probers tell of the same batch; and which batches wait for that.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PingNews {
     /// By source, in the order in which they came: few are ever looked for.
     heard: Vec<Vec<HeardBatch>>,
@@ -88,7 +88,7 @@ impl PingNews {
         bits.is_some_and(|bits| bits >> (target.0 % 64) & 1 == 1)
     }
 
-    fn set_waits(&mut self, source: EndpointIndex, target: EndpointIndex, waits: bool) {
+    pub(super) fn set_waits(&mut self, source: EndpointIndex, target: EndpointIndex, waits: bool) {
         if waits == self.waits(source, target) {
             return;
         }
@@ -192,6 +192,7 @@ impl Coordinator {
         {
             figures = PackedPings::pack(&figures.figures().with_heard(small, large));
         }
+        self.pinged_in_pass(source, target, short.answered == 0, now);
         if short.answered > 0 {
             if self.matrix.record_pings(source, target, at, figures) {
                 self.ping_news.set_waits(source, target, false);
@@ -202,7 +203,7 @@ impl Coordinator {
         // That the peer's agent is gone, or its port is down, says more than that nothing came back.
         let known = self.known_failure(source, target);
         let (written, cause) = match &known {
-            Some(known) => (self.matrix.fail(Metric::Ping, source, target, at, known), Some(known.cause)),
+            Some(known) => (self.matrix.fail_pings(source, target, at, known, figures), Some(known.cause)),
             None => {
                 let failure = ping_failure(&figures.figures());
                 let written = self.matrix.record_silence(source, target, at, figures, number);

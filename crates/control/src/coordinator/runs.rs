@@ -153,7 +153,7 @@ impl NewRun {
 }
 
 /// The runs that are kept: those at work and the last ones.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Runs {
     runs: BTreeMap<u64, ProbeRun>,
     started: u64,

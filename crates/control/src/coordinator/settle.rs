@@ -2,11 +2,12 @@
 
 use super::lease::{CellNews, Lease, counters};
 use super::runs::Ended;
-use super::work::{Ending, Job};
-use super::{Action, Coordinator, Probed};
+use super::sweep::Found;
+use super::work::{Ending, Job, Origin};
+use super::{Action, Coordinator, Probed, caps};
 use rdmascope_link::{ProbeResult, ToAgent};
 use rdmascope_localise::{EndpointIndex, PingFigures, ping_failure};
-use rdmascope_model::{Failure, Load, Metric, Now, Outcome, Side, Step};
+use rdmascope_model::{Failure, Metric, Now, Outcome, PackedPings, Side, Step};
 
 impl Coordinator {
     /// Ends the leases that are decided.
@@ -15,7 +16,6 @@ impl Coordinator {
             self.leases.iter().filter(|(_, l)| l.is_decided(now.mono)).map(|(&id, _)| id).collect();
         for id in decided {
             let Some(lease) = self.leases.remove(&id) else { continue };
-            self.changed = true;
             for index in [lease.job.source, lease.job.target] {
                 // An agent that has connected again holds the lease still.
                 if let Some(connection) = self.members.connection(&self.matrix.name(index).node) {
@@ -30,14 +30,17 @@ impl Coordinator {
             let text = summary(&lease, &forward, now);
             self.work.runs.step(origin, Side::Coordinator, Step::Measure, text, now.mono);
             self.work.runs.ended(origin, lease.told(), Ended::of(&forward));
-            self.work.ended(origin, ending, self.settings.pause, now);
+            self.work.sent(origin, lease.bytes_at_most, caps::sent(&lease));
+            let took = now.mono.since(lease.began.mono);
+            // Who is set aside, or back, changes whom everybody else waits for.
+            self.changed |= self.work.ended(&lease.job, ending, Some(took));
         }
     }
 
     /// A job whose result is known without running it.
     pub(super) fn settle_known(&mut self, job: &Job, news: &CellNews, now: Now) {
         let ending = self.settle(job.source, job.target, job, news, now);
-        if job.spec.load() == Load::Spins {
+        if job.spec.fills_both() {
             self.settle(job.target, job.source, job, &super::lease::mirrored_news(news), now);
         }
         let text = match news {
@@ -47,7 +50,7 @@ impl Coordinator {
         };
         self.work.runs.step(job.origin, Side::Coordinator, Step::Admit, text, now.mono);
         self.work.runs.ended(job.origin, [None, None], Ended::of(news));
-        self.work.ended(job.origin, ending, self.settings.pause, now);
+        self.changed |= self.work.ended(job, ending, None);
     }
 
     fn settle(
@@ -58,11 +61,16 @@ impl Coordinator {
         news: &CellNews,
         now: Now,
     ) -> Ending {
-        let Some(metric) = job.cell() else { return Ending::of(news) };
+        let Some(metric) = job.cell() else {
+            self.keep_with_sweep(source, target, job, news);
+            return Ending::of(news);
+        };
         let (ending, probed) = match news {
-            CellNews::Measured(result) if let Some(failure) = silence(result) => {
+            CellNews::Measured(result) if let Some((failure, figures)) = silence(result) => {
                 let cause = failure.cause;
-                self.matrix.fail(metric, source, target, result.measured_at, &failure);
+                // Nobody tells of a lease's pings what he heard of them, but for the lease.
+                self.matrix.record_silence(source, target, result.measured_at, figures, 0);
+                self.ping_news.set_waits(source, target, false);
                 (Ending::Failed, Some(Probed::Failed(metric, cause)))
             }
             CellNews::Measured(result) => {
@@ -74,6 +82,8 @@ impl Coordinator {
                 self.matrix.fail(metric, source, target, now.wall, failure);
                 (Ending::Failed, Some(Probed::Failed(metric, failure.cause)))
             }
+            // That a suspect could not be measured again is no news of its pair.
+            CellNews::Excluded(_) if job.origin == Origin::Retest => (Ending::Excluded, None),
             CellNews::Excluded(why) => {
                 self.matrix.exclude(metric, source, target, now.wall, *why);
                 (Ending::Excluded, Some(Probed::Excluded(metric)))
@@ -82,6 +92,27 @@ impl Coordinator {
         };
         self.outbox.extend(probed.map(Action::Probed));
         ending
+    }
+
+    /// What a sweep in another class finds is no figure of the matrix.
+    fn keep_with_sweep(&mut self, source: EndpointIndex, target: EndpointIndex, job: &Job, news: &CellNews) {
+        let value = match news {
+            CellNews::Measured(result) => match (&result.outcome, silence(result)) {
+                (_, Some((failure, _))) => Err(failure.cause.id()),
+                (Outcome::Latency(stats, _), _) => Ok(stats.p50_ns),
+                (Outcome::Bandwidth(stats, _), _) => Ok(stats.average_bps),
+                (Outcome::Pings(stats), _) => match &stats.network {
+                    Some(network) => Ok(network.p50_ns),
+                    None => return,
+                },
+                _ => return,
+            },
+            CellNews::Failed(failure) => Err(failure.cause.id()),
+            CellNews::Excluded(_) | CellNews::Nothing => return,
+        };
+        if let Some(metric) = job.spec.metric() {
+            self.work.found(job.origin, Found { metric, source, target, value });
+        }
     }
 
     fn probed(&self, source: EndpointIndex, target: EndpointIndex, result: &ProbeResult) -> Option<Probed> {
@@ -100,9 +131,12 @@ impl Coordinator {
 }
 
 /// Why pings of which none was answered failed.
-fn silence(result: &ProbeResult) -> Option<Failure> {
+fn silence(result: &ProbeResult) -> Option<(Failure, PackedPings)> {
     match &result.outcome {
-        Outcome::Pings(stats) => ping_failure(&PingFigures::from(&**stats)),
+        Outcome::Pings(stats) => {
+            let figures = PingFigures::from(&**stats);
+            Some((ping_failure(&figures)?, PackedPings::pack(&figures)))
+        }
         _ => None,
     }
 }

@@ -2,12 +2,16 @@
 
 mod members;
 mod mesh;
+mod passes;
 mod pings;
+mod places;
+mod plans;
 mod progress;
 mod results;
 mod runs;
 mod safety;
 mod sweeps;
+mod touched;
 
 use super::*;
 use rdmascope_link::{FindingBrief, Hello, PROTOCOL_MAX, PROTOCOL_MIN, ProbeResult, RelayPayload};
@@ -16,6 +20,7 @@ use rdmascope_model::{
     BandwidthStats, CounterDelta, EndpointInfo, EndpointName, Fabric, Failure, LatencyStats, Outcome,
     ProbePlan, Role, Step, Urgency, Wall,
 };
+use std::time::Duration;
 
 /// Without continuous sweeps, so that only what a test asks for happens.
 fn quiet() -> Settings {

@@ -1,10 +1,10 @@
 //! Nodes, endpoints, pause and health as the API shows them.
 
-use rdmascope_model::{EndpointInfo, Status, Wall};
+use rdmascope_model::{EndpointInfo, Reading, Status, Wall};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::SweepView;
+use super::{IncidentCounts, SweepView};
 
 /// Answer of `GET /api/v1/nodes`, in the order of their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -77,10 +77,32 @@ pub struct EndpointView {
     pub unusable: Option<UnusableView>,
     /// Since when its agent no longer reports it or is no longer connected; `null` while it is there.
     pub gone_since: Option<String>,
+    /// Where it stands in the fabric.
+    #[serde(default)]
+    pub place: PlaceView,
+}
+
+/// Where an endpoint stands in the fabric, and who says so. What nobody says is `null`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlaceView {
+    /// Which plane of the fabric it belongs to.
+    pub rail: Option<String>,
+    /// Who says so: `manifest`, `file` (coordinator.topology_file), or it follows from `pci-address`, `leaf` or `subnet`.
+    pub rail_from: Option<String>,
+    /// The switch that it hangs on.
+    pub leaf: Option<String>,
+    /// The port of that switch, in the switch's own words; known by LLDP only.
+    pub leaf_port: Option<String>,
+    /// Who says so: `lldp` (the switch itself) or `file`.
+    pub leaf_from: Option<String>,
+    /// Why its node could not look for what the switch says.
+    pub leaf_unread: Option<String>,
+    /// The group of leaves below the same spines.
+    pub pod: Option<String>,
 }
 
 impl EndpointView {
-    /// What an agent told, as the API shows it.
+    /// What an agent told, as the API shows it; of its place only what the agent itself knows.
     #[must_use]
     pub fn new(info: &EndpointInfo, gone_since: Option<Wall>) -> Self {
         Self {
@@ -102,7 +124,25 @@ impl EndpointView {
                 detail: info.unusable_detail.clone(),
             }),
             gone_since: gone_since.map(|at| at.to_string()),
+            place: PlaceView {
+                leaf_port: info.switch_port.value().and_then(|at| at.port.clone()),
+                leaf_unread: match &info.switch_port {
+                    Reading::Failed(why) => Some(why.clone()),
+                    Reading::Value(_) | Reading::Absent => None,
+                },
+                ..PlaceView::default()
+            },
         }
+    }
+
+    /// The same endpoint on this rail and leaf, each with who says so, and in this pod.
+    #[must_use]
+    pub fn at(mut self, rail: Option<(&str, &str)>, leaf: Option<(&str, &str)>, pod: Option<&str>) -> Self {
+        let own = |told: Option<(&str, &str)>| told.map(|(a, b)| (a.to_owned(), b.to_owned())).unzip();
+        (self.place.rail, self.place.rail_from) = own(rail);
+        (self.place.leaf, self.place.leaf_from) = own(leaf);
+        self.place.pod = pod.map(str::to_owned);
+        self
     }
 }
 
@@ -209,6 +249,9 @@ pub struct StatusView {
     pub endpoints_usable: u64,
     /// The sweep that runs now, else the last one.
     pub sweep: Option<SweepView>,
+    /// Incidents that are not over.
+    #[serde(default)]
+    pub incidents: IncidentCounts,
 }
 
 /// Answer of `GET /healthz`: the process answers.

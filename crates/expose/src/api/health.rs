@@ -88,6 +88,10 @@ pub struct EventView {
     pub after: String,
     /// One sentence.
     pub text: String,
+    /// What a raised finding rests on, for `rdmascope replay`: a line `NAME VALUE TURNS` for each number of the policy that it was judged
+    /// by, and the answers between the turning points; `null` where it was not kept.
+    #[serde(default)]
+    pub basis: Option<Vec<String>>,
 }
 
 /// Answer of `GET /api/v1/nodes/{node}`.
@@ -118,14 +122,19 @@ pub struct FactView {
     pub value: String,
 }
 
-/// Body of `POST /api/v1/acknowledgements`.
+/// Body of `POST /api/v1/acknowledgements`: a finding, by node and id, or an incident.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcknowledgeRequest {
-    /// Node.
+    /// Node; empty for what is about the cluster, and for an incident.
+    #[serde(default)]
     pub node: String,
-    /// Id of the finding.
+    /// Id of the finding; empty for an incident.
+    #[serde(default)]
     pub id: String,
+    /// Number of an incident, in place of a finding.
+    #[serde(default)]
+    pub incident: Option<u64>,
     /// Its subject; left out: all of that id.
     #[serde(default)]
     pub subject: Option<String>,
@@ -140,7 +149,7 @@ pub struct AcknowledgeRequest {
 /// Answer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AcknowledgeAnswer {
-    /// Findings that were meant.
+    /// Findings that were meant; 1 for an incident.
     pub findings: u64,
 }
 
@@ -163,6 +172,9 @@ pub struct MaintenanceRequest {
 pub struct MaintenanceList {
     /// All that run.
     pub maintenances: Vec<MaintenanceView>,
+    /// The file that says so of some; `null` where none is configured.
+    #[serde(default)]
+    pub file: Option<MaintenanceFileView>,
 }
 
 /// Nodes on which somebody works: their findings are shown as silenced.
@@ -172,10 +184,24 @@ pub struct MaintenanceView {
     pub nodes: String,
     /// Since when.
     pub since: String,
-    /// It ends by itself then.
-    pub until: String,
+    /// It ends by itself then; `null`: it lasts as long as `file` names the node.
+    pub until: Option<String>,
     /// Why.
     pub note: String,
+    /// Who says so: `operator`, or `file` (coordinator.maintenance_file).
+    #[serde(default)]
+    pub from: String,
+}
+
+/// The file that says which nodes are in maintenance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MaintenanceFileView {
+    /// Its path.
+    pub path: String,
+    /// When it was read last.
+    pub read_at: Option<String>,
+    /// Why it could not be read or understood since; what it said before still holds.
+    pub problem: Option<String>,
 }
 
 /// Body of `POST /api/v1/nodes/{node}/remove`.

@@ -5,6 +5,7 @@
 mod check;
 mod cluster;
 mod health;
+mod incident;
 mod matrix;
 mod openapi;
 mod pair;
@@ -13,16 +14,22 @@ mod problem;
 mod report;
 mod routes;
 mod run;
+mod sweep;
 mod told;
 
 pub use check::{BlindSpot, CheckReport, FindingView, Severity};
 pub use cluster::{
     EndpointList, EndpointView, HealthView, NodeList, NodePause, NodeView, PauseLevel, PauseRequest,
-    PauseView, ReadyView, StatusView, UnusableView,
+    PauseView, PlaceView, ReadyView, StatusView, UnusableView,
 };
 pub use health::{
     AcknowledgeAnswer, AcknowledgeRequest, AcknowledgementView, EventList, EventView, FactView, FindingList,
-    MaintenanceList, MaintenanceRequest, MaintenanceView, NodeDetail, NodeFinding, RemoveRequest,
+    MaintenanceFileView, MaintenanceList, MaintenanceRequest, MaintenanceView, NodeDetail, NodeFinding,
+    RemoveRequest,
+};
+pub use incident::{
+    ComponentView, DiagnosisView, FailedPair, IncidentCounts, IncidentDetail, IncidentList, IncidentView,
+    LossyPair, PairNames, PairsView, PartView, ReasonView, WorstPairView,
 };
 pub use matrix::{
     CellReason, DecodeError, DecodedMatrix, MATRIX_BIN, MatrixCause, MatrixCells, MatrixForm, MatrixHead,
@@ -37,8 +44,9 @@ pub use report::{
     ServiceView, SkippedView, VerdictView,
 };
 pub use routes::{Method, ROUTES, Route};
-pub use run::{
-    IncastRequest, MetricChoice, ProbeKind, ProbeRequest, ProbeState, ProbeStep, ProbeView, SweepKind,
-    SweepList, SweepPlan, SweepRequest, SweepState, SweepView,
+pub use run::{IncastRequest, MetricChoice, ProbeKind, ProbeRequest, ProbeState, ProbeStep, ProbeView};
+pub use sweep::{
+    ContinuousView, CoveringView, SweepKind, SweepList, SweepPair, SweepPlan, SweepRequest, SweepResult,
+    SweepState, SweepView,
 };
 pub use told::{DelayFigures, EchoFigures, EffectsView, EndView, PingBatchFigures};

@@ -7,10 +7,10 @@ use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::{
-    AcknowledgeAnswer, AcknowledgeRequest, EndpointList, EventList, FindingList, HealthView, IncastRequest,
-    MATRIX_BIN, MaintenanceList, MaintenanceRequest, MatrixView, NodeDetail, NodeList, PairView,
-    PauseRequest, PauseView, ProbeRequest, ProbeView, ReadyView, RemoveRequest, ServiceList, StatusView,
-    SweepList, SweepRequest, SweepView,
+    AcknowledgeAnswer, AcknowledgeRequest, DiagnosisView, EndpointList, EventList, FindingList, HealthView,
+    IncastRequest, IncidentDetail, IncidentList, MATRIX_BIN, MaintenanceList, MaintenanceRequest, MatrixView,
+    NodeDetail, NodeList, PairView, PauseRequest, PauseView, ProbeRequest, ProbeView, ReadyView,
+    RemoveRequest, ServiceList, StatusView, SweepList, SweepPlan, SweepRequest, SweepView,
 };
 
 /// HTTP method.
@@ -91,8 +91,14 @@ const NOT_FOUND: Response = problem(404, "No such thing; lists what exists.");
 const CONFLICT: Response = problem(409, "Cannot be done in the present state.");
 const TOO_LARGE: Response = problem(413, "The body is too large.");
 const NOT_NOW: Response = problem(503, "Not available now; says why.");
-const UNCHANGED: Response =
-    Response { status: 304, text: "The matrix still has the revision of If-None-Match.", bodies: &[] };
+const UNCHANGED: Response = Response {
+    status: 304,
+    text: "Nothing has changed since the answer that If-None-Match names.",
+    bodies: &[],
+};
+/// A bound in time.
+const SINCE: Query =
+    Query { name: "since", text: "Only what was seen at this time (RFC 3339 in UTC) or later.", values: &[] };
 
 const fn get(path: &'static str, summary: &'static str, responses: &'static [Response]) -> Route {
     Route { method: Method::Get, path, summary, query: &[], request: None, responses }
@@ -179,12 +185,24 @@ pub const ROUTES: &[Route] = &[
             NOT_FOUND,
         ],
     ),
-    get("/api/v1/sweeps", "The last sweeps", &[ok("The newest first.", &[Body::Json(of::<SweepList>())])]),
+    get(
+        "/api/v1/sweeps",
+        "The last sweeps, and what goes on by itself",
+        &[ok("The newest first.", &[Body::Json(of::<SweepList>())])],
+    ),
     post(
         "/api/v1/sweeps",
-        "Measure every pair once",
+        "Measure every wanted pair once, or tell what that would cost",
         of::<SweepRequest>(),
-        &[accepted(&[Body::Json(of::<SweepView>())]), BAD, NO_TOKEN, CONFLICT, TOO_LARGE, NOT_NOW],
+        &[
+            ok("Only planned (dry_run).", &[Body::Json(of::<SweepPlan>())]),
+            accepted(&[Body::Json(of::<SweepView>())]),
+            BAD,
+            NO_TOKEN,
+            CONFLICT,
+            TOO_LARGE,
+            NOT_NOW,
+        ],
     ),
     get(
         "/api/v1/sweeps/{id}",
@@ -245,11 +263,78 @@ pub const ROUTES: &[Route] = &[
             Query { name: "kind", text: "Only of this kind.", values: &[] },
             Query { name: "limit", text: "At most so many, 1 to 1000; 100 when left out.", values: &[] },
             Query { name: "before", text: "Only older than this number.", values: &[] },
+            SINCE,
         ],
         ..get(
             "/api/v1/events",
             "What happened",
             &[ok("The newest first.", &[Body::Json(of::<EventList>())]), BAD],
+        )
+    },
+    Route {
+        query: &[
+            Query { name: "node", text: "Only of this node.", values: &[] },
+            Query {
+                name: "kind",
+                text: "Only of this kind; `incident` for incidents that open and close.",
+                values: &[],
+            },
+            Query {
+                name: "after",
+                text: "Begin with what is newer than this number; like the header Last-Event-ID.",
+                values: &[],
+            },
+        ],
+        ..get(
+            "/api/v1/events/stream",
+            "What happens, as it happens (server-sent events)",
+            &[
+                ok(
+                    "An event for each entry of the history: its kind is the event's name, its number the id, the data the EventView; and \
+                     `incident` with the IncidentView when one opens or closes. `dropped` says that this reader was too slow, and ends the \
+                     stream: connect again with Last-Event-ID.",
+                    &[Body::Other("text/event-stream")],
+                ),
+                BAD,
+                NOT_NOW,
+            ],
+        )
+    },
+    Route {
+        query: &[
+            Query { name: "state", text: "Only of this state.", values: &["open", "suspected", "closed"] },
+            Query { name: "node", text: "Only those that touch this node.", values: &[] },
+            SINCE,
+            Query { name: "limit", text: "At most so many, from 1; all when left out.", values: &[] },
+        ],
+        ..get(
+            "/api/v1/incidents",
+            "What is to blame: one incident for one cause",
+            &[
+                ok(
+                    "Open ones first, then suspected, then closed; the newest of each first.",
+                    &[Body::Json(of::<IncidentList>())],
+                ),
+                UNCHANGED,
+                BAD,
+            ],
+        )
+    },
+    get(
+        "/api/v1/incidents/{id}",
+        "One incident with what a ticket needs: hardware, switch ports, and what changed in the hour before",
+        &[ok("The incident.", &[Body::Json(of::<IncidentDetail>())]), BAD, NOT_FOUND],
+    ),
+    Route {
+        query: &[Query {
+            name: "nodes",
+            text: "Names of nodes, separated by commas: is it the network between them? The whole cluster when left out.",
+            values: &[],
+        }],
+        ..get(
+            "/api/v1/diagnosis",
+            "What is wrong now, in one answer; from what is known, without any new probe",
+            &[ok("The answer with what it rests on.", &[Body::Json(of::<DiagnosisView>())]), BAD, NOT_FOUND],
         )
     },
     get(
@@ -271,7 +356,7 @@ pub const ROUTES: &[Route] = &[
     ),
     post(
         "/api/v1/acknowledgements",
-        "Say that a finding is known",
+        "Say that a finding or an incident is known",
         of::<AcknowledgeRequest>(),
         &[ok("Done.", &[Body::Json(of::<AcknowledgeAnswer>())]), BAD, NO_TOKEN, NOT_FOUND, TOO_LARGE],
     ),

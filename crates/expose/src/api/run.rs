@@ -1,4 +1,4 @@
-//! What a person or a program asks for: sweeps over all pairs, probes and full reports of one pair, and incasts.
+//! What a person or a program asks for of one pair or target: probes, full reports, and incasts; and which metrics.
 
 use rdmascope_model::Metric;
 use serde::{Deserialize, Serialize};
@@ -44,103 +44,6 @@ impl MetricChoice {
             Self::All => "all",
         }
     }
-}
-
-/// Body of `POST /api/v1/sweeps`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SweepRequest {
-    /// What to measure; latency when left out.
-    #[serde(default)]
-    pub metric: MetricChoice,
-    /// The nodes are known to carry no job: the idle gate of bandwidth does not apply.
-    #[serde(default)]
-    pub drained: bool,
-}
-
-/// Who wanted a sweep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum SweepKind {
-    /// The coordinator by itself, over and over.
-    Continuous,
-    /// A call of the API.
-    Requested,
-}
-
-/// How far a sweep is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum SweepState {
-    /// At work.
-    Running,
-    /// Every pair has its answer.
-    Done,
-    /// Ended before that.
-    Cancelled,
-}
-
-impl SweepState {
-    /// The word used on the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
-
-/// Answer of `GET /api/v1/sweeps`, the newest first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct SweepList {
-    /// The running one and the last ones.
-    pub sweeps: Vec<SweepView>,
-}
-
-/// One sweep: every pair once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct SweepView {
-    /// Number, unique within the coordinator's epoch.
-    pub id: u64,
-    /// Who wanted it.
-    pub kind: SweepKind,
-    /// What it measures.
-    pub metric: MetricChoice,
-    /// The nodes were said to carry no job.
-    pub drained: bool,
-    /// How far it is.
-    pub state: SweepState,
-    /// Probes planned.
-    pub total: u64,
-    /// Probes that have their answer, whichever it is.
-    pub done: u64,
-    /// Of these, failed.
-    pub failed: u64,
-    /// Of these, not run for a reason that says nothing about the pair.
-    pub excluded: u64,
-    /// Start.
-    pub started_at: String,
-    /// End; `null` while it runs.
-    pub finished_at: Option<String>,
-    /// Seconds that it still needs at its pace so far; `null` when it is over or nothing is done yet.
-    pub seconds_left: Option<f64>,
-    /// What it set out to do.
-    pub plan: SweepPlan,
-}
-
-/// What a sweep is going to cost.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct SweepPlan {
-    /// Ordered pairs.
-    pub pairs: u64,
-    /// Rounds of pairs that share no endpoint.
-    pub rounds: u64,
-    /// Bytes that it sends at most, over all pairs.
-    pub bytes: u64,
-    /// Estimated length, seconds.
-    pub seconds: f64,
 }
 
 /// Body of `POST /api/v1/probes`.

@@ -169,6 +169,12 @@ catalogue! {
     NODES_MAINTENANCE = cluster("rdmascope_nodes_maintenance", &[], "Nodes that are in maintenance.");
     CLUSTER_FINDINGS = cluster("rdmascope_cluster_findings", &["status", "state"],
         "Findings above ok of all nodes and between them: acknowledged, else in maintenance, else open.");
+    INCIDENTS = cluster("rdmascope_incidents", &["status", "state"],
+        "Incidents that are not over: suspected (being measured again), else acknowledged, else in maintenance, else open.");
+    INCIDENT = cluster("rdmascope_incident", &["subject", "component", "effect", "status"],
+        "1 for each open incident that nobody has acknowledged, the worst first, at most 50; subject is who is to blame. One that is over has no sample.");
+    INCIDENTS_LEFT_OUT = cluster("rdmascope_incidents_left_out", &[],
+        "Open incidents that have no sample because there are more than 50.");
     EVENTS = family(CLUSTER, Scrape::Coordinator, Kind::Counter, "rdmascope_events_total", &["kind"],
         "Events that entered the history since the coordinator's start.");
     ENDPOINTS = cluster("rdmascope_endpoints", &["state"],

@@ -8,6 +8,7 @@ use super::catalogue::{
     MATRIX_MEDIAN_BANDWIDTH, MATRIX_MEDIAN_LATENCY, MATRIX_MEDIAN_PING, MATRIX_STALE_AFTER, NODES,
     NODES_MAINTENANCE, NODES_PAUSED, PAIRS_BY_STATE, QUEUE_ENTRIES, QUEUE_LIMIT, SWEEP_PROBES, SWEEP_RUNNING,
 };
+use super::incidents::{IncidentInput, incidents};
 use super::text::Text;
 use crate::api::{CellState, PauseLevel};
 
@@ -37,6 +38,8 @@ pub struct CoordinatorInput<'a> {
     pub nodes_maintenance: u64,
     /// Findings of all nodes and between them.
     pub findings: FindingCounts,
+    /// Incidents that are not over, the worst first.
+    pub incidents: &'a [IncidentInput],
     /// Endpoints that can be probed.
     pub endpoints_usable: u64,
     /// Endpoints that are reported and cannot be probed.
@@ -155,6 +158,7 @@ pub fn coordinator(input: &CoordinatorInput<'_>) -> String {
     build_info(&mut text, input.version, "coordinator");
     paused(&mut text, input.paused);
     cluster(&mut text, input);
+    incidents(&mut text, input.incidents);
     sweeps(&mut text, input.metrics);
     matrix(&mut text, input.metrics);
     text.done()

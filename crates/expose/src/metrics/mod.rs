@@ -6,6 +6,7 @@ mod agent;
 mod catalogue;
 mod coordinator;
 mod counters;
+mod incidents;
 mod own;
 mod pairs;
 mod text;
@@ -15,6 +16,7 @@ pub use catalogue::{Family, Kind, Scrape, families, markdown};
 pub use coordinator::{
     CoordinatorInput, FindingCounts, FindingState, MetricInput, QueueInput, SweepInput, coordinator,
 };
+pub use incidents::{IncidentInput, IncidentState};
 pub use own::{AgentOwn, CoordinatorOwn, ProbeOutcome, encode};
 pub use pairs::{PairBandwidth, PairLatency, PairPing, PairRow, WorstOf, WorstRow, pairs, worst_pairs};
 pub use text::CONTENT_TYPE;

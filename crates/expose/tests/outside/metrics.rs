@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rdmascope_expose::api::CellState;
 use rdmascope_expose::metrics::{
-    Family, Kind, PairRow, Scrape, WorstOf, WorstRow, agent, families, pairs, worst_pairs,
+    Family, IncidentState, Kind, PairRow, Scrape, WorstOf, WorstRow, agent, families, pairs, worst_pairs,
 };
 use rdmascope_model::{EndpointName, GidType, LinkLayer, Metric, PortState, Reading, Status};
 
@@ -173,6 +173,30 @@ fn each_finding_above_ok_has_a_sample_and_their_number_is_bounded() {
     assert_eq!(text.matches("rdmascope_finding{").count(), 200);
     assert_eq!(value(&text, r#"rdmascope_finding{check="mtu",subject="p299",status="fail"}"#), Some("1"));
     assert_eq!(value(&text, "rdmascope_findings_left_out"), Some("100"));
+}
+
+#[test]
+fn an_open_incident_names_who_is_to_blame_and_their_number_is_bounded() {
+    let text = samples::coordinator_text();
+    let of = |series: &str| value(&text, series).map(str::to_owned);
+    let sample =
+        r#"rdmascope_incident{subject="node7/mlx5_0/1",component="endpoint",effect="lossy",status="fail"}"#;
+    assert_eq!(of(sample).as_deref(), Some("1"));
+    assert!(!text.contains(r#"subject="node8"#), "a suspicion is nobody's blame yet");
+    for (state, count) in [("open", "1"), ("suspected", "1"), ("acknowledged", "0"), ("maintenance", "0")] {
+        let series = format!(r#"rdmascope_incidents{{status="fail",state="{state}"}}"#);
+        assert_eq!(of(&series).as_deref(), Some(count), "{state}");
+    }
+    let many: Vec<_> =
+        (0..60).map(|i| samples::incident(&format!("n{i}/d/1"), IncidentState::Open)).collect();
+    let text = samples::coordinator_with(&many);
+    assert_eq!(text.matches("rdmascope_incident{").count(), 50);
+    assert_eq!(value(&text, "rdmascope_incidents_left_out"), Some("10"));
+    let twins =
+        [samples::incident("n/d/1", IncidentState::Open), samples::incident("n/d/1", IncidentState::Open)];
+    let text = samples::coordinator_with(&twins);
+    assert_eq!(text.matches("rdmascope_incident{").count(), 1, "a series stands once");
+    assert_eq!(value(&text, r#"rdmascope_incidents{status="fail",state="open"}"#), Some("2"));
 }
 
 #[test]

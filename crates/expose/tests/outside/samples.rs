@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use prometheus::Registry;
 use rdmascope_expose::api::{CellState, PauseLevel};
 use rdmascope_expose::metrics::{
-    AgentInput, AgentOwn, CoordinatorInput, CoordinatorOwn, FindingCounts, FindingState, MeshInput,
-    MetricInput, PairBandwidth, PairLatency, PairPing, PairRow, ProbeOutcome, QueueInput, SweepInput,
-    WorstOf, WorstRow, agent, coordinator, encode, pairs, worst_pairs,
+    AgentInput, AgentOwn, CoordinatorInput, CoordinatorOwn, FindingCounts, FindingState, IncidentInput,
+    IncidentState, MeshInput, MetricInput, PairBandwidth, PairLatency, PairPing, PairRow, ProbeOutcome,
+    QueueInput, SweepInput, WorstOf, WorstRow, agent, coordinator, encode, pairs, worst_pairs,
 };
 use rdmascope_model::{
     Cause, Device, EndpointName, Finding, GidEntry, GidType, KernelLog, LinkLayer, LogHit, Metric, Netdev,
@@ -199,8 +199,22 @@ fn finding_counts() -> FindingCounts {
     counts
 }
 
-/// All that a coordinator answers on `/metrics`.
+/// An incident that is not over.
+pub(crate) fn incident(subject: &str, state: IncidentState) -> IncidentInput {
+    let subject = subject.to_owned();
+    IncidentInput { state, status: Status::Fail, subject, component: "endpoint", effect: "lossy" }
+}
+
+/// All that a coordinator answers on `/metrics`, with one open and one suspected incident.
 pub(crate) fn coordinator_text() -> String {
+    coordinator_with(&[
+        incident("node7/mlx5_0/1", IncidentState::Open),
+        incident("node8/mlx5_0/1", IncidentState::Suspected),
+    ])
+}
+
+/// The same with other incidents.
+pub(crate) fn coordinator_with(incidents: &[IncidentInput]) -> String {
     let registry = Registry::new();
     let own = CoordinatorOwn::new(&registry, &["state-change"]).unwrap();
     own.event("state-change");
@@ -219,6 +233,7 @@ pub(crate) fn coordinator_text() -> String {
         nodes_paused_all: 1,
         nodes_maintenance: 1,
         findings: finding_counts(),
+        incidents,
         endpoints_usable: 4,
         endpoints_unusable: 1,
         endpoints_gone: 0,

@@ -20,9 +20,12 @@ pub(super) fn from_files(tree: &Tree, address: &str) -> Reading<Devlink> {
         Reading::Failed(why) => return Reading::Failed(why),
     };
     match read(tree, address, "info", versions) {
-        Reading::Value((running, stored)) => Reading::Value(Devlink { reporters, running, stored }),
+        Reading::Value((running, stored)) => {
+            Reading::Value(Devlink { reporters, running, stored, serial: None })
+        }
         Reading::Absent => {
-            Reading::Value(Devlink { reporters, running: BTreeMap::new(), stored: BTreeMap::new() })
+            let none = BTreeMap::new;
+            Reading::Value(Devlink { reporters, running: none(), stored: none(), serial: None })
         }
         Reading::Failed(why) => Reading::Failed(why),
     }
@@ -204,6 +207,7 @@ mod tests {
             ],
             running: version("28.41.1000"),
             stored: version("28.43.2566"),
+            serial: None,
         });
         for roce in [Reading::Value(true), Reading::Value(false), Reading::Absent] {
             assert_eq!(written(&full, &roce), (full.clone(), roce));

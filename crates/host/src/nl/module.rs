@@ -99,6 +99,7 @@ fn sff_8636(what: &str, lower: &Bytes, read: Read<'_>) -> Result<Module, Refusal
     Ok(Module {
         identifier: String::new(),
         vendor: vendor(&names[20..36], &names[40..56]),
+        serial: words(&names[68..84]),
         temperature_mc: if measured { Reading::Value(temperature_mc(temperature)) } else { Reading::Absent },
         temperature_alarm_mc: only_if(measured, threshold(0)).map(temperature_mc),
         rx_power_nw: if copper { Reading::Absent } else { Reading::Value(lanes(&lower[34..42])) },
@@ -119,6 +120,7 @@ fn sff_8472(what: &str, lower: &Bytes, read: Read<'_>) -> Result<Module, Refusal
     Ok(Module {
         identifier: String::new(),
         vendor: vendor(&lower[20..36], &lower[40..56]),
+        serial: words(&lower[68..84]),
         temperature_mc: pair_of(&diagnostics, 96).map(temperature_mc),
         temperature_alarm_mc: pair_of(&diagnostics, 0).map(temperature_mc),
         rx_power_nw: pair_of(&diagnostics, 104).map(|power| vec![power_nw(power)]),
@@ -145,6 +147,7 @@ fn cmis(what: &str, lower: &Bytes, read: Read<'_>) -> Result<Module, Refusal> {
     Ok(Module {
         identifier: String::new(),
         vendor: vendor(&names[1..17], &names[20..36]),
+        serial: words(&names[38..54]),
         temperature_mc: temperature.clone().map(|()| temperature_mc(pair(lower, 14))),
         temperature_alarm_mc: after(&temperature, pair_of(&thresholds, 0)).map(temperature_mc),
         // Byte 210 of page 0: lanes that this end does not have.
@@ -200,13 +203,15 @@ fn used(lanes: &[u64], missing: u8) -> Vec<u64> {
     (0..lanes.len()).filter(there).map(|lane| lanes[lane]).collect()
 }
 
-/// Two names of 16 characters, filled up with spaces. What is not printable ASCII is left out: the text goes to terminals.
+/// 16 characters, filled up with spaces. What is not printable ASCII is left out: the text goes to terminals.
+fn words(bytes: &[u8]) -> String {
+    let printable = |byte: &&u8| byte.is_ascii_graphic() || **byte == b' ';
+    bytes.iter().filter(printable).map(|&byte| char::from(byte)).collect::<String>().trim().to_owned()
+}
+
+/// The vendor's name and part number, 16 characters each.
 fn vendor(name: &[u8], part: &[u8]) -> String {
-    let text = |bytes: &[u8]| -> String {
-        let printable = |byte: &&u8| byte.is_ascii_graphic() || **byte == b' ';
-        bytes.iter().filter(printable).map(|&byte| char::from(byte)).collect::<String>().trim().to_owned()
-    };
-    format!("{} {}", text(name), text(part)).trim().to_owned()
+    format!("{} {}", words(name), words(part)).trim().to_owned()
 }
 
 #[cfg(test)]

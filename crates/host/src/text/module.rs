@@ -15,6 +15,7 @@ pub(crate) fn read(fields: &Fields) -> Reading<Module> {
     Reading::Value(Module {
         identifier,
         vendor,
+        serial: String::new(),
         temperature_mc: fields.get("temperature_mc", parse::number),
         temperature_alarm_mc: fields.get("temperature_alarm_mc", parse::number),
         rx_power_nw: fields.get("rx_power_nw", list),
@@ -22,7 +23,7 @@ pub(crate) fn read(fields: &Fields) -> Reading<Module> {
     })
 }
 
-/// Writes it.
+/// Writes it, without its serial number: a capture may be shown to anybody.
 pub(crate) fn write(module: &Module) -> String {
     let mut text = String::new();
     put(&mut text, "identifier", &Reading::Value(()), |()| module.identifier.clone());
@@ -55,6 +56,7 @@ mod tests {
         let module = Module {
             identifier: "QSFP-DD".to_owned(),
             vendor: String::new(),
+            serial: String::new(),
             temperature_mc: Reading::Value(-500),
             temperature_alarm_mc: Reading::Absent,
             rx_power_nw: Reading::Value(vec![500_000, 0]),

@@ -30,15 +30,24 @@ pub(super) fn book(book: wire::Book) -> Result<ToAgent, FrameError> {
     if !addresses.is_empty() && addresses.len() != named.len() {
         return Err(bad("addresses", "not one for each peer"));
     }
+    if !book.rails.is_empty() && book.rails.len() != named.len() {
+        return Err(bad("rails", "not one for each peer"));
+    }
     if !book.numbers.is_empty() && book.numbers.len() != named.len() {
         return Err(bad("numbers", "not one for each peer"));
     }
     let addresses = addresses.into_iter().chain(std::iter::repeat(None));
+    let rails = book.rails.into_iter().chain(std::iter::repeat(0));
     Ok(ToAgent::Book {
         generation: book.generation,
         base: book.base,
         total: book.total,
-        peers: named.into_iter().zip(addresses).map(|(name, address)| Peer { name, address }).collect(),
+        peers: named
+            .into_iter()
+            .zip(addresses)
+            .zip(rails)
+            .map(|((name, address), rail)| Peer { name, address, rail })
+            .collect(),
         numbers: book.numbers.into(),
         removed: list("removed peers", book.removed, PEERS_PER_FRAME_MAX, |n| name("peer", Some(n)))?,
     })

@@ -3,7 +3,7 @@
 use super::{name, stamp_clock};
 use crate::PingReport;
 use crate::wire;
-use rdmascope_model::{DatagramAddress, Delays, EchoStats, Heard, Peer, PingCounts, PingStats};
+use rdmascope_model::{DatagramAddress, Delays, EchoStats, Heard, MeshSweep, Peer, PingCounts, PingStats};
 
 pub(super) fn address(a: &DatagramAddress) -> wire::DatagramAddress {
     wire::DatagramAddress {
@@ -88,5 +88,14 @@ pub(super) fn echo(e: &EchoStats) -> wire::EchoStats {
         heard: e.heard,
         answered: e.answered,
         round_trip: e.round_trip.as_ref().map(delays),
+    }
+}
+
+pub(super) fn sweep(sweep: &MeshSweep) -> wire::MeshSweep {
+    wire::MeshSweep {
+        number: sweep.number,
+        pings_per_second: sweep.pings_per_second,
+        pings_per_batch: sweep.pings_per_batch,
+        cross_rail: sweep.cross_rail,
     }
 }

@@ -131,6 +131,17 @@ pub(crate) struct Endpoint {
     pub(crate) connections_labelled_by: u32,
     #[prost(uint32, tag = "12")]
     pub(crate) datagrams_labelled_by: u32,
+    #[prost(string, optional, tag = "13")]
+    pub(crate) pci_address: Option<String>,
+    #[prost(string, optional, tag = "14")]
+    pub(crate) rail: Option<String>,
+    #[prost(string, optional, tag = "15")]
+    pub(crate) switch: Option<String>,
+    #[prost(string, optional, tag = "16")]
+    pub(crate) switch_port: Option<String>,
+    /// Why the switch could not be looked for.
+    #[prost(string, optional, tag = "17")]
+    pub(crate) switch_unread: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -207,6 +218,14 @@ pub(crate) struct NodeEvent {
     pub(crate) after: String,
     #[prost(string, tag = "8")]
     pub(crate) text: String,
+    #[prost(message, optional, tag = "9")]
+    pub(crate) basis: Option<Lines>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Lines {
+    #[prost(string, repeated, tag = "1")]
+    pub(crate) lines: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

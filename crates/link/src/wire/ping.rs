@@ -163,8 +163,11 @@ pub(crate) struct Book {
     pub(crate) addresses: Vec<PeerAddress>,
     #[prost(message, repeated, tag = "6")]
     pub(crate) removed: Vec<Name>,
-    /// One for each peer, in the same order; from an older coordinator there are none.
+    /// One for each peer, in the same order; where no rail is known there are none.
     #[prost(uint32, repeated, tag = "7")]
+    pub(crate) rails: Vec<u32>,
+    /// Likewise; from an older coordinator there are none.
+    #[prost(uint32, repeated, tag = "8")]
     pub(crate) numbers: Vec<u32>,
 }
 
@@ -188,4 +191,21 @@ pub(crate) struct Grant {
     pub(crate) pings_per_batch: u32,
     #[prost(uint32, tag = "6")]
     pub(crate) labels: u32,
+    /// 0 from an older coordinator, which tells of no rails either: then all peers are alike.
+    #[prost(uint32, tag = "7")]
+    pub(crate) cross_rail_every: u32,
+    #[prost(message, optional, tag = "8")]
+    pub(crate) sweep: Option<MeshSweep>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct MeshSweep {
+    #[prost(uint64, tag = "1")]
+    pub(crate) number: u64,
+    #[prost(uint32, tag = "2")]
+    pub(crate) pings_per_second: u32,
+    #[prost(uint32, tag = "3")]
+    pub(crate) pings_per_batch: u32,
+    #[prost(bool, tag = "4")]
+    pub(crate) cross_rail: bool,
 }

@@ -106,6 +106,8 @@ pub(super) struct Plan {
     pub(super) first_label: u32,
     /// A lease's batch alternates between small and large; the mesh sends two small ones and then a large one.
     pub(super) lease: Option<LeaseId>,
+    /// It belongs to a pass, and is sent at that rate.
+    pub(super) of_pass: bool,
     /// Payload of a large ping, bytes.
     pub(super) large_bytes: u32,
 }
@@ -137,7 +139,7 @@ pub(super) enum Stage {
 }
 
 /// A batch and its peer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Batch {
     pub(super) number: u32,
     pub(super) peer: EndpointName,
@@ -240,11 +242,21 @@ impl Batch {
         });
     }
 
+    /// Up to where an answer tells what was heard: pings that left at the same moment may have come behind it. The answer to a question,
+    /// which has the number behind the last ping, tells of all.
+    fn told_by(&self, sequence: u32) -> u32 {
+        let Some(answered) = self.pings.get(index(sequence)) else { return self.issued() };
+        let together = self.pings[..index(sequence)].iter().rev().take_while(|p| p.posted == answered.posted);
+        let before = index(sequence) - together.count();
+        let alone = self.pings.get(before + 1).is_none_or(|next| next.posted != answered.posted);
+        u32::try_from(before + usize::from(alone)).unwrap_or(u32::MAX)
+    }
+
     /// An answer from the right queue pair came.
     pub(super) fn answered(&mut self, header: &Header, first: bool, stamp: Stamp, now: Mono) {
         self.heard = self.heard.max(header.heard);
         self.acked = self.acked.max(header.acked);
-        self.told = self.told.max(header.sequence.saturating_add(1).min(self.issued()));
+        self.told = self.told.max(self.told_by(header.sequence));
         let (clock, at) = (self.clock, index(header.sequence));
         if !first {
             let delay = header.delay.filter(|(_, whose)| *whose == clock);

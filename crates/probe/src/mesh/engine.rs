@@ -3,6 +3,7 @@
 //! It is fed with what the device did and what time it is, and says what to send; it has no clock and does no I/O. After
 //! every call, take its outputs with [`Engine::pop`] until there is none.
 
+mod rota;
 mod rounds;
 
 use super::batch::{Batch, Plan, Stage};
@@ -11,20 +12,17 @@ use super::packet::{HEADER_BYTES, Header, Kind};
 use super::peers::{Peers, Source};
 use super::stamp::Stamp;
 use super::words::MeshGrant;
-use crate::limits::{LABELS_MAX, LEASE_PINGS_MAX, MESH_PINGS_PER_SECOND_MAX, PING_INTERVAL_MIN};
+use crate::limits::{LABELS_MAX, LEASE_PINGS_MAX, PING_INTERVAL_MIN};
 use rdmascope_model::{
     DatagramAddress, EndpointName, Failure, Gid, Heard, LeaseId, Marks, Mono, Peer, PingSpec, PingStats,
 };
+use rota::Rota;
 use rounds::Lease;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Pings of one batch of the mesh, whatever the grant says: more take memory and tell no more.
 pub const BATCH_PINGS_MAX: u32 = 1_024;
-/// Batches of the mesh that are being sent, drained or prepared at the same time.
-const BATCHES_MAX: usize = 6;
-/// Of them that wait for their addresses: one that does not resolve keeps a helper busy for a second.
-const RESOLVING_MAX: usize = 2;
 /// Payload of large pings: a UD datagram carries at most the path MTU, which verbs limit to these.
 const LARGE_BYTES: (u32, u32) = (256, 4096);
 
@@ -74,7 +72,7 @@ pub enum Output {
 }
 
 /// The mesh of one endpoint.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Engine {
     local: EndpointName,
     address: DatagramAddress,
@@ -91,13 +89,12 @@ pub struct Engine {
     paid: Mono,
     /// Before this no further batch is prepared.
     next_batch: Mono,
-    /// Its own place in the book, and how many there it can ping.
     place: usize,
+    /// How many in the book it can ping.
     pingable: usize,
     /// The batch begun last.
     number: u32,
-    /// Peers that had their turn.
-    turn: u64,
+    rota: Rota,
     refused: u64,
     outputs: VecDeque<Output>,
 }
@@ -155,7 +152,7 @@ impl Engine {
             flights: Flights::new(),
             // Numbers of an earlier run are not met again soon.
             number: (nonce >> 32) as u32,
-            turn: 0,
+            rota: Rota::default(),
             refused: 0,
             outputs: VecDeque::with_capacity(2 * Flights::MAX),
         }
@@ -195,6 +192,7 @@ impl Engine {
         self.peers.set_book(book);
         let own = self.peers.book.iter().position(|peer| peer.name == self.local);
         self.place = own.unwrap_or(0);
+        self.rota.rail = own.map_or(0, |at| self.peers.book[at].rail);
         self.pingable = (0..self.peers.book.len()).filter(|&at| self.can_ping(at)).count();
         self.tick(now);
     }
@@ -202,6 +200,7 @@ impl Engine {
     /// Replaces the grant. Without one no batch goes on; answers to what was sent are still taken.
     pub fn set_grant(&mut self, grant: Option<MeshGrant>, now: Mono) {
         self.grant = grant;
+        self.next_batch = if self.rota.pass(grant) { self.next_batch.min(now) } else { self.next_batch };
         self.tick(now);
     }
 

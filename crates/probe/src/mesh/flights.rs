@@ -21,7 +21,7 @@ pub(super) enum Flight {
 }
 
 /// Table of send buffers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Flights {
     slots: [Option<Flight>; Self::MAX],
     /// Of each slot, how often it was used: a late completion does not free the next one's buffer.

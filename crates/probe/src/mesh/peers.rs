@@ -160,7 +160,7 @@ impl Record {
 }
 
 /// The prober of a running lease: answered whether the book names it or not.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Guest {
     pings: LeasedPings,
     record: Record,
@@ -186,7 +186,7 @@ pub(super) struct Counters {
 }
 
 /// All peers of one endpoint.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Peers {
     pub(super) book: Arc<[Peer]>,
     /// In the order of [`key`].

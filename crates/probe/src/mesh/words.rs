@@ -1,6 +1,8 @@
 //! What an agent's state tells its mesh, and what the mesh tells back.
 
-use rdmascope_model::{DatagramAddress, EndpointInfo, EndpointName, Failure, Heard, Mono, Peer, PingStats};
+use rdmascope_model::{
+    DatagramAddress, EndpointInfo, EndpointName, Failure, Heard, MeshSweep, Mono, Peer, PingStats,
+};
 use std::sync::Arc;
 
 /// Permission to ping the peers of the book. It ends by itself, whatever becomes of the coordinator and of the agent's main loop.
@@ -14,6 +16,10 @@ pub struct MeshGrant {
     pub pings_per_batch: u32,
     /// Path labels that each pair's pings rotate through.
     pub labels: u32,
+    /// Each so manieth turn is a peer's on another rail; 1: rails make no difference; 0: nobody's there.
+    pub cross_rail_every: u32,
+    /// A pass over the peers at a rate of its own, obeyed up to `MESH_SWEEP_PINGS_PER_SECOND_MAX` and `MESH_SWEEP_BATCH_MAX`.
+    pub sweep: Option<MeshSweep>,
 }
 
 /// To the mesh. Each replaces what was said before of the same thing.

@@ -54,7 +54,11 @@ fn stats(batch: u32, answered: bool) -> PingStats {
 }
 
 fn meshed(nodes: usize) -> Cluster {
-    let mut c = cluster(nodes, Settings::default());
+    meshed_by(nodes, Settings::default())
+}
+
+fn meshed_by(nodes: usize, settings: Settings) -> Cluster {
+    let mut c = cluster(nodes, settings);
     (0..nodes).for_each(|host| open(&mut c, host, 100));
     c.run_for(seconds(3));
     c
@@ -99,7 +103,8 @@ fn grants_end_with_the_coordinator_and_come_back_with_the_next() {
 
 #[test]
 fn what_meshes_find_is_in_the_matrix_and_who_heard_explains_silence() {
-    let mut c = meshed(3);
+    // Nothing runs by itself, or the silent pair would be measured again at once, over a fabric that is well.
+    let mut c = meshed_by(3, quiet());
     let (a, b) = (c.endpoint(0), c.endpoint(1));
     c.mesh_says(0, MeshEvent::Pings(a.clone(), b.clone(), Box::new(stats(1, true))));
     c.mesh_says(1, MeshEvent::Pings(b.clone(), a.clone(), Box::new(stats(1, false))));

@@ -2,7 +2,7 @@
 
 use super::helper::Purpose;
 use super::poller::Teller;
-use super::port::{Key, Own, Parts, Slot, Way, removed};
+use super::port::{Key, Own, Parts, RECEIVES, Slot, Way, removed};
 use super::watch::{Watch, Woken};
 use crate::verbs::trouble::Trouble;
 use rdmascope_model::{Failure, Heard, LeaseId, Mono, PingStats, Step};
@@ -12,8 +12,8 @@ use std::sync::PoisonError;
 
 /// Answers that wait for their address.
 const PENDING_MAX: usize = Engine::SENDS_MAX / 2;
-/// Completions that are taken at once.
-const ROOM: usize = 16;
+/// Completions that are taken at once: all that there are receive buffers for, so that one look sees all that came in before it.
+const ROOM: usize = RECEIVES as usize;
 /// The send queue is full: that is no fault.
 const ENOMEM: i32 = 12;
 
@@ -56,6 +56,8 @@ pub(super) struct Open {
     room: Vec<Completion>,
     /// What the last look found, at the beginning of the room.
     found: Result<usize, Trouble>,
+    /// The channel tells when something comes in.
+    armed: bool,
 }
 
 impl Open {
@@ -63,16 +65,58 @@ impl Open {
         let (pending, asked) = (Vec::with_capacity(PENDING_MAX), Vec::with_capacity(PENDING_MAX));
         let room = || (0..ROOM).map(|_| Completion::default()).collect();
         let (freed, room) = (room(), room());
-        Self { engine, own, slot, pending, asked, fresh: true, due: None, freed, room, found: Ok(0) }
+        Self {
+            engine,
+            own,
+            slot,
+            pending,
+            asked,
+            fresh: true,
+            due: None,
+            freed,
+            room,
+            found: Ok(0),
+            armed: true,
+        }
     }
 
-    /// Takes what has come in, without doing anything about it.
+    /// Takes what has come in, without doing anything about it: the channel has told, or nobody knows.
     pub(super) fn look(&mut self) {
         let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         self.found = slot.as_ref().ok_or_else(removed).and_then(|parts| {
-            parts.rearm()?;
+            self.armed &= !parts.told()?;
             parts.look(&mut self.room)
         });
+    }
+
+    /// The same for one whose channel does not tell; where nothing has come it is to tell again. Is there anything to do about it?
+    pub(super) fn look_again(&mut self) -> bool {
+        if self.armed {
+            return false;
+        }
+        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        self.found = slot.as_ref().ok_or_else(removed).and_then(|parts| {
+            let found = parts.look(&mut self.room)?;
+            if found > 0 {
+                return Ok(found);
+            }
+            parts.arm()?;
+            self.armed = true;
+            // What came in before that is not told.
+            parts.look(&mut self.room)
+        });
+        drop(slot);
+        self.has_found()
+    }
+
+    /// It has to be looked at in the next turn, since nobody will tell.
+    pub(super) fn stays_awake(&mut self) {
+        self.fresh |= !self.armed;
+    }
+
+    /// Is there anything to do about what the last look found?
+    pub(super) fn has_found(&self) -> bool {
+        !matches!(self.found, Ok(0))
     }
 
     /// One turn.
@@ -101,14 +145,21 @@ impl Open {
                 break;
             }
             count = parts.look(&mut self.room)?;
-            stamp = watch.stamp_since(looked);
-            (others, looked) = (stamp, watch.now());
+            // What was posted again since the look before may have been filled at any time since.
+            let now = watch.now();
+            others = watch.stamp_of_what_came_since(looked, now);
+            (stamp, looked) = (others, now);
             self.free_buffers(parts)?;
         }
         self.send_pending(parts, watch)?;
-        self.engine.tick(watch.now());
         self.drain(parts, watch, outlet)?;
-        self.due = self.engine.due(woken.at);
+        let now = watch.now();
+        self.due = self.engine.due(now);
+        if self.due.is_some_and(|due| due <= now) {
+            self.engine.tick(now);
+            self.drain(parts, watch, outlet)?;
+            self.due = self.engine.due(now);
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use super::helper::{Done, Purpose};
 use super::leases::Leases;
 use super::ports::Ports;
 use super::wake::Wake;
-use super::watch::{Sleep, Watch};
+use super::watch::{Sleep, Watch, Woken};
 use crate::Waker;
 use crate::verbs::keeper::Registry;
 use rdmascope_model::{Mono, ProbePlan};
@@ -23,6 +23,8 @@ use std::time::Duration;
 const WAKE: u64 = 0;
 /// Longest sleep: removed devices, failed openings and buffers that could not be posted are looked at so often.
 const REST_MAX: Duration = Duration::from_secs(1);
+/// Looks at endpoints where datagrams keep coming before everything else has its turn again.
+const ROUNDS_MAX: u32 = 4;
 /// Between two reports of how the poller does.
 const HEALTH_EVERY: Duration = Duration::from_secs(5);
 /// What helpers have made and the poller has not looked at; they wait when it is full.
@@ -149,9 +151,9 @@ impl Poller {
             let began = watch.now();
             let due = self.ports.due(began).into_iter().chain(self.leases.due()).min();
             let rest = due.map_or(REST_MAX, |due| due.since(began)).min(REST_MAX);
-            let sleep = Sleep { looked, began, rest, kept: watch.kept_since(looked, began) };
+            let sleep = Sleep { looked, began, rest, kept: watch.kept_before_sleep(looked, began) };
             self.sleep(&mut events, rest);
-            let (mut woken, waited) = watch.woke(&sleep, events.len() == 1);
+            let (mut woken, waited) = watch.woke(&sleep, events.len());
             let at = woken.at;
             self.note_gap(at.since(began).saturating_sub(rest), waited);
             if events.iter().any(|event| event_of(event) == WAKE) {
@@ -168,11 +170,30 @@ impl Poller {
                 return self.ports.close_all(&self.epoll);
             }
             self.take_done(at);
-            self.ports.turn(&readable, woken, &watch, &self.epoll, &mut self.teller);
+            self.ports.turn(woken, &watch, &self.epoll, &mut self.teller);
+            looked = self.go_on(looked, &watch);
             self.leases.take(&mut self.ports, &mut self.teller);
             self.look_around(at);
             self.note_gap(watch.now().since(at), None);
         }
+    }
+
+    /// Takes what came during the turn, such as the answers to what it sent, as long as there is some: a datagram that is found so costs
+    /// neither an event nor a sleep. Who has nothing more is to tell again. When the last look was.
+    fn go_on(&mut self, mut looked: Mono, watch: &Watch) -> Mono {
+        for _ in 0..ROUNDS_MAX {
+            let found = self.ports.look_again();
+            let now = watch.now();
+            if !found {
+                return now;
+            }
+            let stamp = watch.stamp_of_what_came_since(looked, now);
+            looked = now;
+            let woken = Woken { at: now, first: stamp, others: stamp };
+            self.ports.turn(woken, watch, &self.epoll, &mut self.teller);
+        }
+        self.ports.stay_awake();
+        looked
     }
 
     /// A signal is no reason to stop, and neither is anything else: the next turn looks at everything that is due.

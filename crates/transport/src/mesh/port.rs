@@ -230,12 +230,14 @@ impl Parts {
         }
     }
 
-    /// The channel has told: it is to tell again.
-    pub(super) fn rearm(&self) -> Result<(), Trouble> {
-        let failed = |e| Trouble::verb(Step::Measure, &e);
-        // One queue tells once for each time that it was asked to: there is at most one event.
-        self.channel.take_event().map_err(failed)?;
-        self.receives.request_notify().map_err(failed)
+    /// Has the channel told? It tells once for each time that it was asked to.
+    pub(super) fn told(&self) -> Result<bool, Trouble> {
+        self.channel.take_event().map_err(|e| Trouble::verb(Step::Measure, &e))
+    }
+
+    /// The channel is to tell of the next one that comes in.
+    pub(super) fn arm(&self) -> Result<(), Trouble> {
+        self.receives.request_notify().map_err(|e| Trouble::verb(Step::Measure, &e))
     }
 
     /// Takes the completions of up to a room's worth of receives. How many there are.

@@ -1,5 +1,7 @@
 //! The endpoints of the mesh: which are open, and what each turn does with them.
 
+mod looks;
+
 use super::helper::{Done, Purpose, Task, spawn};
 use super::open::{News, Open, Outlet, Want};
 use super::poller::Teller;
@@ -259,31 +261,12 @@ impl Ports {
         }
     }
 
-    /// Takes what came in at endpoints that are readable, or that something else happened to.
-    pub(super) fn look(&mut self, readable: &dyn Fn(u64) -> bool) {
-        for port in &mut self.list {
-            if let State::Open(open) = &mut port.state
-                && (open.fresh || readable(port.serial))
-            {
-                open.look();
-            }
-        }
-    }
-
     /// Gives every endpoint that has something to do its turn. Those that failed are closed, and opened again later.
-    pub(super) fn turn(
-        &mut self,
-        readable: &dyn Fn(u64) -> bool,
-        woken: Woken,
-        watch: &Watch,
-        epoll: &OwnedFd,
-        teller: &mut Teller,
-    ) {
+    pub(super) fn turn(&mut self, woken: Woken, watch: &Watch, epoll: &OwnedFd, teller: &mut Teller) {
         for at in 0..self.list.len() {
-            let port = &mut self.list[at];
-            let (serial, State::Open(open)) = (port.serial, &mut port.state) else { continue };
-            let readable = std::mem::take(&mut open.fresh) || readable(serial);
-            if !readable && open.due.is_none_or(|due| due > woken.at) {
+            let State::Open(open) = &mut self.list[at].state else { continue };
+            let wanted = std::mem::take(&mut open.fresh) || open.has_found();
+            if !wanted && open.due.is_none_or(|due| due > woken.at) {
                 continue;
             }
             let mut wants = Vec::new();

@@ -10,6 +10,8 @@ use super::Clock;
 use super::waited::{Wait, Waited};
 use rdmascope_model::Mono;
 use rdmascope_probe::mesh::Stamp;
+use rustix::time::{ClockId, clock_gettime};
+use std::cell::Cell;
 use std::time::Duration;
 
 /// Less than this is within what a program's stamps are good for.
@@ -21,6 +23,10 @@ const TIMER_SLACK: Duration = Duration::from_millis(1);
 pub(super) struct Watch {
     clock: Clock,
     waited: Waited,
+    /// When the thread's own processor time was last read, and what it was.
+    ran: Cell<(Mono, Duration)>,
+    /// When it was last found that the thread had been kept from running.
+    kept: Cell<Mono>,
 }
 
 /// A sleep, as it was meant.
@@ -47,17 +53,36 @@ pub(super) struct Woken {
 impl Watch {
     /// For the calling thread.
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, waited: Waited::new() }
+        let watch = Self { clock, waited: Waited::new(), ran: Cell::default(), kept: Cell::default() };
+        watch.ran.set((watch.now(), processor_time()));
+        watch
     }
 
     pub(super) fn now(&self) -> Mono {
         (self.clock)()
     }
 
-    /// Was the thread kept from running since then? The scheduler is asked only when it took long.
+    /// Was the awake thread kept from running since then? Time that passed without its own processor time is time that it waited. Asked
+    /// often, it reads that (a system call) only once in a while.
     pub(super) fn kept_since(&self, then: Mono, now: Mono) -> bool {
-        // Where the scheduler does not tell, what takes long is taken for it.
-        now.since(then) > SLACK && self.waited.since_last().is_none_or(|wait| wait.long())
+        let (since, had) = self.ran.get();
+        if now.since(since) > SLACK {
+            let has = processor_time();
+            if now.since(since).saturating_sub(has.saturating_sub(had)) > SLACK {
+                self.kept.set(now);
+            }
+            self.ran.set((now, has));
+        }
+        self.kept.get() > then
+    }
+
+    /// The same right before a sleep. What the scheduler counted by then is none of the sleep's.
+    pub(super) fn kept_before_sleep(&self, looked: Mono, began: Mono) -> bool {
+        let kept = self.kept_since(looked, began);
+        if kept {
+            self.waited.since_last();
+        }
+        kept
     }
 
     /// A stamp for what happened between `then` and now.
@@ -66,10 +91,22 @@ impl Watch {
         if self.kept_since(then, now) { Stamp::vague(now) } else { Stamp::software(now) }
     }
 
-    /// To be called right after a sleep. `alone` when one endpoint has something to take, and nothing else woke the thread up.
-    pub(super) fn woke(&self, sleep: &Sleep, alone: bool) -> (Woken, Option<u64>) {
-        let (at, wait) = (self.now(), self.waited.since_last());
-        (woken(sleep, at, wait, alone), wait.map(|wait| wait.ns))
+    /// A stamp for what came in at any time from `then` to `now`.
+    pub(super) fn stamp_of_what_came_since(&self, then: Mono, now: Mono) -> Stamp {
+        if self.kept_since(then, now) { Stamp::vague(then) } else { Stamp::software(now) }
+    }
+
+    /// To be called right after a sleep that so many of the epoll's members ended.
+    pub(super) fn woke(&self, sleep: &Sleep, members: usize) -> (Woken, Option<u64>) {
+        let at = self.now();
+        self.ran.set((at, processor_time()));
+        // A timer in time: nothing has come that would want a stamp, and the scheduler need not be asked.
+        if members == 0 && at < sleep.began.after(sleep.rest + TIMER_SLACK) {
+            let stamp = Stamp::software(at);
+            return (Woken { at, first: stamp, others: stamp }, None);
+        }
+        let wait = self.waited.since_last();
+        (woken(sleep, at, wait, members == 1), wait.map(|wait| wait.ns))
     }
 }
 
@@ -84,6 +121,12 @@ impl Woken {
     pub(super) fn kept(&mut self) {
         self.others = Stamp { vague: true, ..self.others };
     }
+}
+
+/// Processor time of the calling thread.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
 fn woken(sleep: &Sleep, at: Mono, wait: Option<Wait>, alone: bool) -> Woken {

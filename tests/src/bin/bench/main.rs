@@ -44,6 +44,8 @@ fn main() -> ExitCode {
         print(mesh::rows());
     } else if has("scale") {
         scale::rows(&mut print);
+    } else if has("operations") {
+        operations::rows(&mut print);
     } else if has("probes") || has("datagrams") {
         if has("probes") {
             // Before there are agents, which have probes of their own.

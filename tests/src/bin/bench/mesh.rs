@@ -20,8 +20,14 @@ const PORTS: u8 = 8;
 const START: Duration = Duration::from_secs(3);
 const WINDOW: Duration = Duration::from_secs(20);
 const SECOND: u64 = 1_000_000_000;
-const GRANT: MeshGrant =
-    MeshGrant { until: Mono(u64::MAX), pings_per_second: 100, pings_per_batch: 60, labels: 1 };
+const GRANT: MeshGrant = MeshGrant {
+    until: Mono(u64::MAX),
+    pings_per_second: 100,
+    pings_per_batch: 60,
+    labels: 1,
+    cross_rail_every: 1,
+    sweep: None,
+};
 
 pub(crate) fn rows() -> Vec<Row> {
     let mut wire = Wire::new();
@@ -57,7 +63,7 @@ fn name(port: u8) -> EndpointName {
 impl Wire {
     fn new() -> Self {
         let book: Arc<[Peer]> =
-            (0..2).map(|port| Peer { name: name(port), address: Some(address(port)) }).collect();
+            (0..2).map(|port| Peer { name: name(port), address: Some(address(port)), rail: 0 }).collect();
         let engines = [0, 1].map(|port| {
             let mut engine = Engine::new(name(port), address(port), 1 << 40 | u64::from(port), Mono(SECOND));
             engine.set_book(Arc::clone(&book), Mono(SECOND));
@@ -151,7 +157,7 @@ pub(crate) fn alone(words: &[String]) -> Option<ExitCode> {
     while began.elapsed() < START + WINDOW + Duration::from_secs(1) {
         match mesh.next_event() {
             Some(MeshEvent::Opened(name, address)) => {
-                book.push(Peer { name, address: Some(address) });
+                book.push(Peer { name, address: Some(address), rail: 0 });
                 if book.len() == usize::from(PORTS) {
                     mesh.command(MeshCommand::Book(book.clone().into()));
                     mesh.command(MeshCommand::Grant(Some(GRANT)));

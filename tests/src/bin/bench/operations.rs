@@ -14,8 +14,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-const LATENCY_RUNS: usize = 7;
-const BANDWIDTH_RUNS: usize = 5;
+const LATENCY_RUNS: usize = 21;
+const BANDWIDTH_RUNS: usize = 21;
 /// As `-s 8 -n 1000`.
 const LATENCY: ProbeSpec = ProbeSpec::Latency(LatencySpec { samples: 1_000, warmup: 100, message_bytes: 8 });
 /// As `-s 65536 -t 8`; `-n 200` takes a quarter of a second there.
@@ -139,6 +139,7 @@ fn bandwidth(pair: &mut Pair, verb: &Verb, both_ways: bool) -> Row {
         let arguments = format!("-s 65536 -n 200 -t 8 --report_gbits{more}");
         // bytes, iterations, peak, average, message rate
         let theirs = figures(verb.bandwidth_tool, &arguments, "65536 ")[3];
+        eprintln!("bench: ours {ours:.3} Gbit/s, theirs {theirs:.3}");
         ratios.push(ours / theirs);
         last = theirs;
     }

@@ -23,6 +23,11 @@ pub(crate) const CHECK: Check = Check {
         "Look at the senders: retransmits there say whether it was loss. Then discards of the switch port of this node.",
     ],
     settles: Settles::AtOnce,
+    limits: &[
+        &limits::RETRANSMIT_MINIMUM_PACKETS,
+        &limits::OUT_OF_SEQUENCE_WARN_RATIO,
+        &limits::CONGESTION_WINDOW_SECONDS,
+    ],
     judge,
 };
 

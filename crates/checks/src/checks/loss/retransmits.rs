@@ -27,6 +27,13 @@ pub(crate) const CHECK: Check = Check {
         "Check pfc-priority, dscp-map and lossless-discards of both ends.",
     ],
     settles: Settles::AtOnce,
+    limits: &[
+        &limits::RETRANSMIT_MINIMUM_PACKETS,
+        &limits::RETRANSMITS_WARN_RATIO,
+        &limits::RETRANSMITS_FAIL_RATIO,
+        &limits::RETRANSMITS_BASELINE_FACTOR,
+        &limits::CONGESTION_WINDOW_SECONDS,
+    ],
     judge,
 };
 

@@ -21,6 +21,11 @@ pub(crate) const CHECK: Check = Check {
         "`ethtool -m NETDEV` (power, temperature); clean and reseat; swap the cable before it loses packets.",
     ],
     settles: Settles::AtOnce,
+    limits: &[
+        &limits::CONGESTION_WINDOW_SECONDS,
+        &limits::BIT_ERROR_RATIO_WARN,
+        &limits::BIT_ERROR_RATIO_FAIL,
+    ],
     judge,
 };
 

@@ -26,6 +26,11 @@ pub(crate) const CHECK: Check = Check {
         "Clean and reseat; swap the cable; then move it to another switch port: what the error follows is broken.",
     ],
     settles: Settles::AtOnce,
+    limits: &[
+        &limits::CONGESTION_WINDOW_SECONDS,
+        &limits::SYMBOL_ERRORS_AFTER_FEC_WARN_PER_HOUR,
+        &limits::SYMBOL_ERRORS_AFTER_FEC_FAIL_PER_MINUTE,
+    ],
     judge,
 };
 

@@ -24,6 +24,15 @@ pub(crate) const CHECK: Check = Check {
         "`mlxlink -d DEVICE -m -c` for the signal; clean, reseat or swap the cable; compare the switch port's counters.",
     ],
     settles: Settles::AtOnce,
+    limits: &[
+        &limits::SYMBOL_ERRORS_WARN_PER_SECOND,
+        &limits::SYMBOL_ERRORS_FAIL_PER_HOUR,
+        &limits::LINK_RECOVERIES_WARN_PER_MINUTE,
+        &limits::RECEIVE_ERRORS_WARN_PER_SECOND,
+        &limits::TRANSMIT_DISCARDS_WARN_PER_SECOND,
+        &limits::MANAGEMENT_DROPS_WARN_PER_HOUR,
+        &limits::REMOTE_ERRORS_WARN_PER_HOUR,
+    ],
     judge,
 };
 

@@ -6,8 +6,6 @@ use rdmascope_model::{DatagramAddress, Heard, Peer, PingStats, StampClock};
 use rdmascope_probe::mesh::{MeshGrant, MeshHealth};
 use std::sync::Arc;
 
-const PER_SECOND: u64 = 1_000;
-
 fn commands(agent: &mut Agent) -> Vec<MeshCommand> {
     let mesh = drain(agent).into_iter().filter_map(|action| match action {
         Action::Mesh(command) => Some(command),
@@ -32,13 +30,22 @@ fn give(agent: &mut Agent, epoch: u64, pings_per_batch: u32, ms: u64) {
         pings_per_second: 10,
         pings_per_batch,
         labels: 16,
+        cross_rail_every: 1,
+        sweep: None,
     };
     agent.handle(Event::Frame(grant), at(ms));
 }
 
 fn granted(until_ms: u64) -> Option<MeshGrant> {
     let until = Mono(until_ms * 1_000_000);
-    Some(MeshGrant { until, pings_per_second: 10, pings_per_batch: 9, labels: 16 })
+    Some(MeshGrant {
+        until,
+        pings_per_second: 10,
+        pings_per_batch: 9,
+        labels: 16,
+        cross_rail_every: 1,
+        sweep: None,
+    })
 }
 
 fn address(queue_pair: u32) -> DatagramAddress {
@@ -187,7 +194,7 @@ fn a_coordinator_that_wants_no_pings_gets_none() {
 #[test]
 fn a_whole_book_goes_to_the_mesh_and_a_part_of_one_does_not() {
     let mut agent = ready();
-    let peer = |name: &str| Peer { name: name.parse().unwrap(), address: Some(address(1)) };
+    let peer = |name: &str| Peer { name: name.parse().unwrap(), address: Some(address(1)), rail: 0 };
     let part = |generation, base, total, peers: Vec<Peer>| {
         let (peers, numbers) = (peers.into(), Arc::default());
         Event::Frame(ToAgent::Book { generation, base, total, peers, numbers, removed: Vec::new() })
@@ -204,24 +211,23 @@ fn a_whole_book_goes_to_the_mesh_and_a_part_of_one_does_not() {
 }
 
 #[test]
-fn batches_are_told_together_five_seconds_after_the_first_or_when_a_frame_is_full() {
+fn batches_are_told_together_two_seconds_after_the_first_or_when_a_frame_is_full() {
     let mut agent = ready();
     agent.handle(pings(1), at(100));
-    agent.handle(heard(2), at(3_000));
+    agent.handle(heard(2), at(1_500));
     assert_eq!(told(&mut agent), [], "they wait for others");
-    // The heartbeat goes out here, so that the batch is what is due next.
-    agent.handle(Event::Tick, at(5 * PER_SECOND + 99));
+    agent.handle(Event::Tick, at(2_099));
     assert_eq!(told(&mut agent), []);
-    assert_eq!(agent.next_wakeup(), Some(Mono(5_100_000_000)));
-    agent.handle(Event::Tick, at(5 * PER_SECOND + 100));
+    assert_eq!(agent.next_wakeup(), Some(Mono(2_100_000_000)));
+    agent.handle(Event::Tick, at(2_100));
     assert_eq!(told(&mut agent), [(vec![1], vec![2])]);
 
     let full = u32::try_from(PINGS_PER_FRAME_MAX).unwrap();
-    (0..full - 1).for_each(|batch| agent.handle(pings(batch), at(5_200)));
+    (0..full - 1).for_each(|batch| agent.handle(pings(batch), at(2_200)));
     assert_eq!(told(&mut agent), []);
-    agent.handle(pings(full - 1), at(5_200));
+    agent.handle(pings(full - 1), at(2_200));
     assert_eq!(told(&mut agent), [((0..full).collect(), vec![])]);
-    (0..full).for_each(|batch| agent.handle(heard(batch), at(5_300)));
+    (0..full).for_each(|batch| agent.handle(heard(batch), at(2_300)));
     assert_eq!(told(&mut agent).len(), 1);
     assert_eq!(agent.pings_dropped(), 0);
 }
@@ -229,7 +235,7 @@ fn batches_are_told_together_five_seconds_after_the_first_or_when_a_frame_is_ful
 #[test]
 fn a_coordinator_that_gave_numbers_is_told_by_numbers() {
     let mut agent = ready();
-    let peer = |name: &str| Peer { name: name.parse().unwrap(), address: Some(address(1)) };
+    let peer = |name: &str| Peer { name: name.parse().unwrap(), address: Some(address(1)), rail: 0 };
     let book = |names: &[&str], numbers: &[u32]| ToAgent::Book {
         generation: 1,
         base: 0,
@@ -241,13 +247,13 @@ fn a_coordinator_that_gave_numbers_is_told_by_numbers() {
     agent.handle(Event::Frame(book(&["a/d/1"], &[7])), at(0));
     agent.handle(pings(1), at(100));
     agent.handle(heard(2), at(100));
-    agent.handle(Event::Tick, at(5 * PER_SECOND + 100));
+    agent.handle(Event::Tick, at(2_100));
     assert_eq!(told(&mut agent), [(vec![1], vec![2])], "the peer has no number yet");
 
     agent.handle(Event::Frame(book(&["b/d/1"], &[9])), at(5_200));
     agent.handle(pings(3), at(5_300));
     agent.handle(heard(4), at(5_300));
-    agent.handle(Event::Tick, at(10 * PER_SECOND + 300));
+    agent.handle(Event::Tick, at(7_300));
     let numbered = drain(&mut agent).into_iter().find_map(|action| match action {
         Action::Send(ToCoordinator::Numbered { reports, heard }) => Some((reports, heard)),
         _ => None,
@@ -260,7 +266,7 @@ fn a_coordinator_that_gave_numbers_is_told_by_numbers() {
     agent.handle(Event::Connected, at(10_500));
     agent.handle(welcome_of(PINGS_SINCE, 8), at(10_500));
     agent.handle(pings(5), at(10_600));
-    agent.handle(Event::Tick, at(15 * PER_SECOND + 600));
+    agent.handle(Event::Tick, at(12_600));
     assert_eq!(told(&mut agent), [(vec![5], vec![])], "another coordinator has other numbers");
 }
 

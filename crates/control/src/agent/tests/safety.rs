@@ -249,7 +249,7 @@ fn a_stream_leaves_class_0_only_where_an_operator_named_the_pair_or_nobody_works
 
 /// A book with the peer, and a grant for it.
 fn granted(agent: &mut Agent, epoch: u64, seconds: u64, now: Now) {
-    let peers = [Peer { name: latency_plan(1, Role::Source).peer, address: None }].into();
+    let peers = [Peer { name: latency_plan(1, Role::Source).peer, address: None, rail: 0 }].into();
     let (numbers, removed) = ([].into(), Vec::new());
     let book = ToAgent::Book { generation: 1, base: 0, total: 1, peers, numbers, removed };
     agent.handle(Event::Frame(book), now);
@@ -260,6 +260,8 @@ fn granted(agent: &mut Agent, epoch: u64, seconds: u64, now: Now) {
         pings_per_second: 10,
         pings_per_batch: 30,
         labels: 4,
+        cross_rail_every: 1,
+        sweep: None,
     };
     agent.handle(Event::Frame(grant), now);
     drain(agent);

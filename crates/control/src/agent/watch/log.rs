@@ -48,5 +48,6 @@ fn line(hit: &LogHit, subject: String, new: u64, now: Now) -> NodeEvent {
         before: String::new(),
         after: if new == 1 { "1 line".to_owned() } else { format!("{new} lines") },
         text: hit.line.clone(),
+        basis: None,
     }
 }

@@ -9,6 +9,7 @@ mod settings;
 mod states;
 
 use log::Lines;
+use rdmascope_checks::replay::{ASKED_MAX, basis};
 use rdmascope_checks::{ALL, Look, Settles, limits};
 use rdmascope_link::{EventKind, Fact, FindingBrief, NodeEvent};
 use rdmascope_model::{Finding, Mono, Now, Reading, Status, Wall};
@@ -27,6 +28,8 @@ pub struct Watch {
     tracks: BTreeMap<(String, String), Track>,
     shown: Vec<Finding>,
     events: Vec<NodeEvent>,
+    /// How often the checks may still be asked in this look what their findings rest on.
+    ask_again: u32,
 }
 
 /// A finding above ok, from its first look on.
@@ -60,6 +63,7 @@ impl Watch {
         self.settings.observe(look.now, now, &mut self.events);
         self.lines.observe(look.log, now, &mut self.events);
         self.shown.clear();
+        self.ask_again = ASKED_MAX;
         for finding in findings {
             let shown = self.judged(look, finding, now);
             self.shown.push(shown);
@@ -130,7 +134,11 @@ impl Watch {
         // A check that says two things of one subject: the worse one stands.
         if !track.seen_now || track.finding.status < finding.status {
             track.said(&finding, failing, settling.is_some(), now);
-            track.tell_if_worse(now, &mut self.events);
+            let ask_again = &mut self.ask_again;
+            let basis = |f: &Finding| {
+                basis(look, &f.id, &f.subject, &f.evidence, ask_again).map(|basis| basis.lines())
+            };
+            track.tell_if_worse(now, basis, &mut self.events);
         }
         finding
     }
@@ -211,7 +219,12 @@ impl Track {
     }
 
     /// One event for each step up, and none while it settles: the change of state was told already.
-    fn tell_if_worse(&mut self, now: Now, events: &mut Vec<NodeEvent>) {
+    fn tell_if_worse(
+        &mut self,
+        now: Now,
+        basis: impl FnOnce(&Finding) -> Option<Vec<String>>,
+        events: &mut Vec<NodeEvent>,
+    ) {
         let status = self.finding.status;
         if self.settling {
             return;
@@ -223,7 +236,8 @@ impl Track {
             _ => {
                 let before = self.raised.map_or(Status::Ok, |(told, _)| told).as_str();
                 self.raised = Some((status, now.mono));
-                events.push(self.event(EventKind::FindingRaised, before, status.as_str(), now));
+                let event = self.event(EventKind::FindingRaised, before, status.as_str(), now);
+                events.push(NodeEvent { basis: basis(&self.finding), ..event });
             }
         }
     }
@@ -248,6 +262,7 @@ impl Track {
             before: before.to_owned(),
             after: after.to_owned(),
             text: self.finding.summary.clone(),
+            basis: None,
         }
     }
 
@@ -302,6 +317,7 @@ fn event(kind: EventKind, subject: &str, id: &str, (before, after): (&str, &str)
         before: before.to_owned(),
         after: after.to_owned(),
         text,
+        basis: None,
     }
 }
 

@@ -4,11 +4,11 @@ use super::event;
 use rdmascope_checks::usable_gid;
 use rdmascope_link::{EventKind, Fact, NodeEvent};
 use rdmascope_model::{
-    Dcb, Device, Ecn, Ets, Netdev, Now, Port, PortState, Reading, Snapshot, Trust, priorities,
+    Dcb, Device, Ecn, Ets, Lldp, Module, Netdev, Now, Port, PortState, Reading, Snapshot, Trust, priorities,
 };
 use std::collections::BTreeMap;
 
-/// Facts that are remembered: 64 ports with 15 each, and room for devices that went.
+/// Facts that are remembered: 64 ports with 21 each, and room for devices that went.
 const KNOWN_MAX: usize = 2_000;
 
 /// What was read last of each setting.
@@ -52,7 +52,7 @@ impl Settings {
         };
         take("machine", "kernel", snapshot.system.kernel.clone());
         for device in devices {
-            of_device(device, &mut take);
+            of_device(device, &snapshot.system.modules, &mut take);
             for port in &device.ports {
                 of_port(device, port, snapshot, &mut take);
             }
@@ -95,13 +95,29 @@ impl Settings {
 
 type Take<'a> = &'a mut dyn FnMut(&str, &str, Reading<String>);
 
-fn of_device(device: &Device, take: Take<'_>) {
+/// Settings and versions are compared and followed; serial numbers and what a port is plugged into are for the ticket, and to see that
+/// somebody changed them.
+fn of_device(device: &Device, modules: &Reading<BTreeMap<String, String>>, take: Take<'_>) {
     let name = &device.name;
     take(name, "card", device.card.clone());
     take(name, "board", device.board.clone());
     take(name, "firmware", device.firmware.clone());
     take(name, "driver", device.driver.clone());
+    take(name, "driver_version", driver_version(&device.driver, modules));
+    take(name, "serial", device.serial.clone());
     take(name, "numa", text(&device.numa_node));
+}
+
+/// The version that a driver has of its own; `Absent` where it is the kernel's.
+fn driver_version(driver: &Reading<String>, modules: &Reading<BTreeMap<String, String>>) -> Reading<String> {
+    match (driver, modules) {
+        (Reading::Value(driver), Reading::Value(modules)) => {
+            let version = modules.get(driver).filter(|version| !version.is_empty());
+            version.map_or(Reading::Absent, |version| Reading::Value(version.clone()))
+        }
+        (Reading::Failed(why), _) | (_, Reading::Failed(why)) => Reading::Failed(why.clone()),
+        (Reading::Absent, _) | (_, Reading::Absent) => Reading::Absent,
+    }
 }
 
 fn of_port(device: &Device, port: &Port, snapshot: &Snapshot, take: Take<'_>) {
@@ -138,9 +154,11 @@ fn of_port(device: &Device, port: &Port, snapshot: &Snapshot, take: Take<'_>) {
 }
 
 /// What [`of_netdev`] takes.
-const OF_NETDEV: [&str; 6] = ["netdev_mtu", "ecn", "pfc", "ets", "dscp", "trust"];
+const OF_NETDEV: [&str; 10] =
+    ["netdev_mtu", "ecn", "pfc", "ets", "dscp", "trust", "module", "module_serial", "switch", "switch_port"];
 
 fn of_netdev(subject: &str, netdev: &Netdev, take: Take<'_>) {
+    plugged_in(subject, netdev, take);
     take(subject, "netdev_mtu", text(&netdev.mtu));
     take(subject, "ecn", ecn(&netdev.ecn));
     let dcb = |of: fn(&Dcb) -> Reading<String>| match &netdev.dcb {
@@ -161,6 +179,24 @@ fn of_netdev(subject: &str, netdev: &Netdev, take: Take<'_>) {
             Reading::Failed(why) => Reading::Failed(why.clone()),
         },
     );
+}
+
+/// Transceiver or cable, and the switch port behind it.
+fn plugged_in(subject: &str, netdev: &Netdev, take: Take<'_>) {
+    let named = |module: &Module| format!("{} {}", module.identifier, module.vendor).trim().to_owned();
+    take(subject, "module", map(&netdev.module, named));
+    take(subject, "module_serial", map(&netdev.module, |module| module.serial.clone()));
+    // A neighbour falls silent with its link, and that is when its name is asked for: the last one heard stays.
+    let heard = |of: fn(&Lldp) -> &Reading<String>| match &netdev.lldp {
+        Reading::Value(lldp) => match of(lldp) {
+            Reading::Absent => Reading::failed("the neighbour does not say"),
+            told => told.clone(),
+        },
+        Reading::Absent => Reading::failed("no neighbour is heard"),
+        Reading::Failed(why) => Reading::Failed(why.clone()),
+    };
+    take(subject, "switch", heard(|lldp| &lldp.system));
+    take(subject, "switch_port", heard(|lldp| &lldp.port));
 }
 
 fn map<T>(reading: &Reading<T>, words: impl Fn(&T) -> String) -> Reading<String> {

@@ -3,7 +3,7 @@
 use super::*;
 use rdmascope_checks::{Past, Policy, run};
 use rdmascope_fixtures::snapshot::roce;
-use rdmascope_model::{Device, KernelLog, LogHit, PortState, Snapshot};
+use rdmascope_model::{Device, KernelLog, Lldp, LogHit, PortState, Snapshot};
 
 const BOOTED: u64 = 1_795_000_000_000;
 const BEGAN: u64 = 1_796_000_000_000;
@@ -343,6 +343,78 @@ fn a_firmware_that_is_another_one_after_a_reload_is_a_change() {
     *machine.devices() = devices;
     let change = told(EventKind::SettingChange, "mlx5_0", "firmware", "28.41.1000", "28.42.1000");
     assert_eq!(machine.look(), [state("gone", "DOWN"), change]);
+}
+
+#[test]
+fn what_a_port_is_plugged_into_is_told_and_stays_known_when_its_link_is_gone() {
+    let mut machine = Machine::new(1);
+    let lldp = |port: &str| Lldp {
+        system: Reading::Value("leaf7".to_owned()),
+        port: Reading::Value(port.to_owned()),
+        frame_bytes_max: Reading::Absent,
+        pfc: Reading::Absent,
+        age_seconds: 5,
+    };
+    fn netdev(machine: &mut Machine) -> &mut rdmascope_model::Netdev {
+        let Reading::Value(netdevs) = &mut machine.snapshot.netdevs else { panic!("no netdevs") };
+        netdevs.get_mut("eth0").unwrap()
+    }
+    netdev(&mut machine).lldp = Reading::Value(lldp("Ethernet1/4"));
+    machine.look();
+    let facts = |machine: &Machine| {
+        let wanted = ["serial", "module", "module_serial", "switch", "switch_port", "driver_version"];
+        let facts = machine.watch.facts().into_iter().filter(|f| wanted.contains(&f.key.as_str()));
+        facts.map(|f| (f.key, f.value)).collect::<BTreeMap<_, _>>()
+    };
+    let known = facts(&machine);
+    assert_eq!(known["serial"], "MT2245X01234");
+    assert_eq!(
+        (known["module"].as_str(), known["module_serial"].as_str()),
+        ("QSFP28 Example MCP1600", "EX2301VS0042")
+    );
+    assert_eq!((known["switch"].as_str(), known["switch_port"].as_str()), ("leaf7", "Ethernet1/4"));
+    assert!(!known.contains_key("driver_version"), "the kernel's own driver has none");
+    // The link is lost, and with it the neighbour.
+    netdev(&mut machine).lldp = Reading::Absent;
+    assert_eq!(machine.look(), []);
+    assert_eq!(facts(&machine), known);
+    netdev(&mut machine).lldp = Reading::Value(lldp("Ethernet1/9"));
+    netdev(&mut machine).module = Reading::Absent;
+    let moved = told(EventKind::SettingChange, "mlx5_0/1", "switch_port", "Ethernet1/4", "Ethernet1/9");
+    let pulled = |key, before| told(EventKind::SettingChange, "mlx5_0/1", key, before, "");
+    let cable = [pulled("module", "QSFP28 Example MCP1600"), pulled("module_serial", "EX2301VS0042")];
+    assert_eq!(machine.look(), [cable[0].clone(), cable[1].clone(), moved]);
+    let Reading::Value(modules) = &mut machine.snapshot.system.modules else { panic!("no modules") };
+    modules.insert("mlx5_core".to_owned(), "24.10-1.1.4".to_owned());
+    let driver = told(EventKind::SettingChange, "mlx5_0", "driver_version", "", "24.10-1.1.4");
+    assert_eq!(machine.look(), [driver]);
+}
+
+/// What a finding rests on goes with the event, so that it can be judged again; a bounded number of them in one look.
+#[test]
+fn a_raised_finding_keeps_what_it_rests_on() {
+    let mut machine = Machine::new(3);
+    machine.look();
+    let Reading::Value(netdevs) = &mut machine.snapshot.netdevs else { panic!("no netdevs") };
+    netdevs.values_mut().for_each(|netdev| netdev.mtu = Reading::Value(1_500));
+    let past = Past::new();
+    let look = Look { now: &machine.snapshot, past: &past, log: &machine.log, policy: &machine.policy };
+    machine.watch.look(&look, run(&look), Now { mono: Mono(9_000_000_000), wall: Wall(BEGAN + 9_000) });
+    let events = machine.watch.take_events();
+    let raised: Vec<_> =
+        events.iter().filter(|event| event.id == "netdev-mtu" && event.after == "fail").collect();
+    assert_eq!(raised.len(), 3);
+    let basis = raised[0].basis.as_deref();
+    let mut limits = limits::Limits::default();
+    limits.set("netdev_mtu", 1_500.0);
+    let again = rdmascope_checks::replay::again("netdev-mtu", Status::Fail, basis, &limits);
+    assert_eq!(again, rdmascope_checks::replay::Again::Silent, "{basis:?}");
+    assert!(
+        events
+            .iter()
+            .filter(|event| event.kind != EventKind::FindingRaised)
+            .all(|event| event.basis.is_none())
+    );
 }
 
 #[test]

@@ -85,38 +85,44 @@ fn pings_that_are_answered_are_a_cell_of_their_direction() {
     assert_eq!(bench.probed, [Probed::Pings(1)]);
 }
 
-/// An operator's sweep of pings over the only pair, in both directions; `answered` says whether anything came back.
-fn swept(answered: bool) -> Bench {
+/// An operator's sweep of pings over the only pair: one lease for both directions, of which the source tells this.
+fn swept(told: PingStats) -> Bench {
     let mut bench = ready();
     bench.sweep(&[Metric::Ping]).unwrap();
-    for _ in 0..2 {
-        let leases = bench.take_leases();
-        assert_eq!(leases.len(), 2, "one direction at a time on one pair");
-        for (connection, plan) in leases {
-            let told = Outcome::Pings(Box::new(stats(1, answered)));
-            bench.report(connection, &plan, if plan.role == Role::Source { told } else { Outcome::Served });
-        }
+    for (connection, plan) in bench.take_leases() {
+        let told = Outcome::Pings(Box::new(told.clone()));
+        bench.report(connection, &plan, if plan.role == Role::Source { told } else { Outcome::Served });
     }
     bench
 }
 
 #[test]
-fn a_sweep_of_pings_fills_both_directions() {
-    let bench = swept(true);
-    for (from, to) in [("n0", "n1"), ("n1", "n0")] {
-        let cell = bench.cell(Metric::Ping, from, to);
-        assert!(matches!(cell, Cell::Known { measured: Measured::Ping(_), .. }), "{from} {to}: {cell:?}");
-    }
+fn a_sweep_of_pings_fills_both_directions_each_with_its_own_losses() {
+    let lossy = |c: PingCounts| PingCounts { answered: c.sent - 5, lost_forward: Some(5), ..c };
+    let fine = stats(1, true);
+    let slow = Delays { p50_ns: 7_000, ..fine.responder.unwrap() };
+    let told =
+        PingStats { small: lossy(fine.small), large: lossy(fine.large), responder: Some(slow), ..fine };
+    let bench = swept(told);
+    let seen = [("n0", "n1"), ("n1", "n0")].map(|(from, to)| match bench.cell(Metric::Ping, from, to) {
+        Cell::Known { measured: Measured::Ping(f), .. } => {
+            (f.small.lost_forward, f.large.lost_backward, f.responder.unwrap().p50_ns)
+        }
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(seen, [(Some(5), Some(0), 7_000), (Some(0), Some(5), 3_000)]);
     let sweep = bench.c.sweep().unwrap();
-    assert_eq!((&sweep.metrics[..], sweep.total, sweep.done, sweep.failed), (&[Metric::Ping][..], 2, 2, 0));
+    assert_eq!((&sweep.metrics[..], sweep.total, sweep.done, sweep.failed), (&[Metric::Ping][..], 1, 1, 0));
     assert_eq!(bench.probed, [Probed::Pings(1), Probed::Pings(1)]);
 }
 
 #[test]
 fn a_sweep_whose_pings_nobody_answers_failed() {
-    let bench = swept(false);
-    assert_eq!(bench.cause(Metric::Ping, "n0", "n1"), Cause::NoFirstByte);
-    assert_eq!(bench.c.sweep().unwrap().failed, 2);
+    let bench = swept(stats(1, false));
+    for (from, to) in [("n0", "n1"), ("n1", "n0")] {
+        assert_eq!(bench.cause(Metric::Ping, from, to), Cause::NoFirstByte);
+    }
+    assert_eq!(bench.c.sweep().unwrap().failed, 1);
 }
 
 #[test]
@@ -302,7 +308,7 @@ fn a_restarted_coordinator_has_the_pings_back_with_their_time() {
     let numbers = next.c.restore_names(&names);
     for number in 0..2 {
         let mut kept = Vec::new();
-        bench.c.keep(Metric::Ping, rdmascope_localise::EndpointIndex(number), 2, &mut kept);
+        bench.c.keep(Metric::Ping, EndpointIndex(number), 2, &mut kept);
         assert_eq!(next.c.restore(&kept, &numbers, next.now), Ok(1));
     }
     for (source, target) in [("n0", "n1"), ("n1", "n0")] {

@@ -17,7 +17,7 @@ fn cluster(count: u64, settings: Settings) -> Bench {
     bench
 }
 
-fn two_leaves(count: u64, streams_per_leaf: u32) -> Settings {
+pub(super) fn two_leaves(count: u64, streams_per_leaf: u32) -> Settings {
     let leaf = |i| if i < count / 2 { "leaf-a" } else { "leaf-b" };
     let leaves = (0..count).map(|i| (format!("n{i}"), leaf(i).to_owned())).collect();
     Settings { streams_per_leaf, leaves, ..quiet() }

@@ -35,6 +35,7 @@ fn optical_qsfp28() -> Memory {
         .with(0x50, 0, 147, &[0x00])
         .with(0x50, 0, 148, b"Example Optics  ")
         .with(0x50, 0, 168, b"EX-100G-SR4     ")
+        .with(0x50, 0, 196, b"EX2301VS0042    ")
         .with(0x50, 3, 128, &[0x4b, 0x00])
         .with(0x50, 3, 176, &[0x55, 0x76, 0x01, 0x14])
 }
@@ -44,6 +45,7 @@ fn an_optical_qsfp28() {
     let expected = Module {
         identifier: "QSFP28".to_owned(),
         vendor: "Example Optics EX-100G-SR4".to_owned(),
+        serial: "EX2301VS0042".to_owned(),
         temperature_mc: Reading::Value(42_500),
         temperature_alarm_mc: Reading::Value(75_000),
         rx_power_nw: Reading::Value(vec![500_000, 510_000, 0, 1_000]),
@@ -83,6 +85,7 @@ fn an_sfp() {
         .with(0x50, 0, 0, &[0x03])
         .with(0x50, 0, 20, b"Example         ")
         .with(0x50, 0, 40, b"SFP28-SR        ")
+        .with(0x50, 0, 68, b"SN28            ")
         .with(0x50, 0, 92, &[0x60])
         .with(0x51, 0, 0, &[0x4e, 0x00])
         .with(0x51, 0, 34, &[0x00, 0x64])
@@ -90,6 +93,7 @@ fn an_sfp() {
         .with(0x51, 0, 104, &[0x17, 0x70]);
     let Reading::Value(module) = memory.module() else { panic!("it is read") };
     assert_eq!((module.identifier.as_str(), module.vendor.as_str()), ("SFP", "Example SFP28-SR"));
+    assert_eq!(module.serial, "SN28");
     assert_eq!(module.temperature_mc, Reading::Value(-500), "half a degree below zero");
     assert_eq!(module.temperature_alarm_mc, Reading::Value(78_000));
     assert_eq!(module.rx_power_nw, Reading::Value(vec![600_000]));
@@ -107,6 +111,7 @@ fn osfp() -> Memory {
         .with(0x50, 0, 14, &[0x37, 0x00])
         .with(0x50, 0, 129, b"Example         ")
         .with(0x50, 0, 148, b"OSFP-800G-2xDR4 ")
+        .with(0x50, 0, 166, b"SN800           ")
         // Lanes 5 to 8 do not exist.
         .with(0x50, 0, 210, &[0xf0])
         .with(0x50, 1, 159, &[0x01, 0x04])
@@ -119,6 +124,7 @@ fn osfp() -> Memory {
 fn an_osfp_has_the_lanes_that_it_says() {
     let Reading::Value(module) = osfp().module() else { panic!("it is read") };
     assert_eq!((module.identifier.as_str(), module.vendor.as_str()), ("OSFP", "Example OSFP-800G-2xDR4"));
+    assert_eq!(module.serial, "SN800");
     assert_eq!(module.temperature_mc, Reading::Value(55_000));
     assert_eq!(module.temperature_alarm_mc, Reading::Value(80_000));
     assert_eq!(module.rx_power_nw, Reading::Value(vec![819_200, 844_800, 870_400, 896_000]));

@@ -1,8 +1,8 @@
 //! Whose turn it is: which peer is pinged next and when, and what becomes of batches that are over.
 
 use super::{
-    BATCH_PINGS_MAX, BATCHES_MAX, Batch, Datagram, Destination, Engine, Flight, LABELS_MAX, LARGE_BYTES,
-    LeasedPings, MESH_PINGS_PER_SECOND_MAX, Output, PING_INTERVAL_MIN, Plan, RESOLVING_MAX, Stage,
+    Batch, Datagram, Destination, Engine, Flight, LABELS_MAX, LARGE_BYTES, LeasedPings, Output,
+    PING_INTERVAL_MIN, Plan, Stage,
 };
 use crate::mesh::batch::TIMEOUT;
 use crate::mesh::labels::{flow_label, pair_seed};
@@ -11,6 +11,10 @@ use crate::mesh::stats::stats;
 use rdmascope_model::{Cause, DatagramAddress, EndpointName, Failure, LeaseId, Marks, Mono, Side, Step};
 use std::time::Duration;
 
+/// The longest time between two moments at which pings of the mesh leave together, nanoseconds, and how many do at most: far fewer than the
+/// peer has receive buffers.
+const MOMENT_NS: u64 = 40_000_000;
+const PINGS_AT_ONCE_MAX: u64 = 4;
 /// A lease's pings that are behind their time are sent at once, but not those of a longer stop.
 const CATCH_UP: Duration = Duration::from_millis(10);
 
@@ -42,25 +46,26 @@ impl Engine {
         self.grant.is_some_and(|grant| now < grant.until && grant.pings_per_second > 0)
     }
 
-    /// Between two pings of the mesh, nanoseconds.
-    fn interval(&self) -> u64 {
-        let asked = self.grant.map_or(1, |grant| grant.pings_per_second);
-        1_000_000_000 / u64::from(asked.clamp(1, MESH_PINGS_PER_SECOND_MAX))
+    /// Pings of the mesh that leave at one moment: one at rates of up to 25 a second, up to four at higher ones. Waking up is what pings
+    /// cost most, and a thread that has just done one does the next at half of the price.
+    fn pings_at_once(&self) -> u64 {
+        // A pass is short, and its batches follow each other closely.
+        if self.is_passing() {
+            return 1;
+        }
+        (MOMENT_NS / self.interval()).clamp(1, PINGS_AT_ONCE_MAX)
     }
 
-    fn pings_per_batch(&self) -> u32 {
-        self.grant.map_or(1, |grant| grant.pings_per_batch).clamp(1, BATCH_PINGS_MAX)
-    }
-
-    /// A ping of the mesh leaves: the next one may at the next moment of the common beat. A moment that was missed is left
-    /// out, never made up for; and whatever grants of other rates do to the beat, the pings of any time are at most two more
-    /// than the rate allows in it.
-    fn pinged(&mut self, now: Mono) {
+    /// Pings of the mesh leave: the next ones may at the next moment of the common beat. A moment that was missed is left
+    /// out, never made up for; and whatever grants of other rates do to the beat, the pings of any time are at most those of two
+    /// moments more than the rate allows in it.
+    fn pinged(&mut self, pings: u64, now: Mono) {
         let interval = self.interval();
-        self.paid = Mono(self.paid.max(now).0.saturating_add(interval));
-        let phase = self.nonce % interval;
-        let beats = now.0.saturating_sub(phase) / interval + 1;
-        self.next_ping = Mono((phase + beats * interval).max(self.paid.0.saturating_sub(interval)));
+        self.paid = Mono(self.paid.max(now).0.saturating_add(interval * pings));
+        let beat = interval * self.pings_at_once();
+        let phase = self.nonce % beat;
+        let beats = now.0.saturating_sub(phase) / beat + 1;
+        self.next_ping = Mono((phase + beats * beat).max(self.paid.0.saturating_sub(beat)));
     }
 
     pub(super) fn plan(
@@ -79,8 +84,7 @@ impl Engine {
             0 | 1 => vec![marks.flow_label],
             labels => (0..labels).map(|i| flow_label(seed, u16::try_from(i).unwrap_or(0), age)).collect(),
         };
-        let peers = u64::try_from(self.peers.book.len()).unwrap_or(1).max(1);
-        let round = self.turn.checked_div(peers).filter(|_| lease.is_none()).unwrap_or(0);
+        let round = if lease.is_none() { self.rota.round } else { 0 };
         let first_label = round.wrapping_mul(u64::from(pings.div_ceil(3)));
         let mtu = self.address.mtu_bytes.min(address.mtu_bytes);
         Plan {
@@ -89,6 +93,7 @@ impl Engine {
             marks,
             first_label: u32::try_from(first_label & 0xffff_ffff).unwrap_or(0),
             lease,
+            of_pass: false,
             large_bytes: mtu.clamp(LARGE_BYTES.0, LARGE_BYTES.1),
         }
     }
@@ -101,21 +106,17 @@ impl Engine {
         self.batches.push(batch);
     }
 
-    fn mesh_batches(&self) -> impl Iterator<Item = &Batch> + Clone {
+    pub(super) fn mesh_batches(&self) -> impl Iterator<Item = &Batch> + Clone {
         self.batches.iter().filter(|batch| batch.plan.lease.is_none())
-    }
-
-    /// Is there room to begin with one more peer?
-    pub(super) fn may_prepare(&self) -> bool {
-        let early = |batch: &&Batch| matches!(batch.stage, Stage::Resolving | Stage::Ready);
-        self.mesh_batches().count() < BATCHES_MAX
-            && self.mesh_batches().filter(early).count() < RESOLVING_MAX
-            && self.pingable > 0
     }
 
     pub(super) fn prepare_batches(&mut self, now: Mono) {
         while self.may_prepare() && now >= self.next_batch {
+            let (pings, passing) = (self.pings_per_batch(), self.has_more_to_pass());
             let Some(at) = self.next_peer() else {
+                if passing {
+                    return; // That was the last one; what is usual goes on from here.
+                }
                 // All have one that is not over yet.
                 self.next_batch = now.after(Duration::from_nanos(self.interval()));
                 return;
@@ -123,42 +124,24 @@ impl Engine {
             let peer = &self.peers.book[at];
             let (Some(address), name) = (peer.address, peer.name.clone()) else { return };
             let labels = self.grant.map_or(1, |grant| grant.labels);
-            let plan = self.plan(&name, &address, (self.pings_per_batch(), labels), None, now);
+            let plan = Plan { of_pass: passing, ..self.plan(&name, &address, (pings, labels), None, now) };
             let number = self.reserve_batch();
             self.begin(Batch::new(number, name, address, plan));
         }
-    }
-
-    /// The next in the book that can be pinged, from the one behind this endpoint on. One batch of a peer at a time: else the
-    /// peer could not tell any more what it heard of the one before.
-    fn next_peer(&mut self) -> Option<usize> {
-        let peers = u64::try_from(self.peers.book.len()).unwrap_or(0);
-        for turn in self.turn..self.turn + peers {
-            let at = usize::try_from((self.place as u64 + 1 + turn) % peers).ok()?;
-            let busy = |batch: &Batch| batch.peer == self.peers.book[at].name;
-            if self.can_ping(at) && !self.mesh_batches().any(busy) {
-                self.turn = turn + 1;
-                return Some(at);
-            }
-        }
-        None
-    }
-
-    /// Datagrams cross no kind of fabric and no family of addresses; endpoints of one node are not paired.
-    pub(super) fn can_ping(&self, at: usize) -> bool {
-        let Some(peer) = self.peers.book.get(at) else { return false };
-        let own = &self.address;
-        peer.name.node != self.local.node
-            && peer.address.is_some_and(|other| {
-                (own.lid == 0) == (other.lid == 0)
-                    && (own.lid != 0 || own.gid.ip().is_ipv4() == other.gid.ip().is_ipv4())
-            })
     }
 
     pub(super) fn ping_mesh(&mut self, now: Mono) {
         if now < self.next_ping {
             return;
         }
+        let sent = (0..self.pings_at_once()).take_while(|_| self.ping_one(now)).count();
+        if sent > 0 {
+            self.pinged(sent as u64, now);
+        }
+    }
+
+    /// The next ping of the batch that is being sent, or of the next one; false when there is none.
+    fn ping_one(&mut self, now: Mono) -> bool {
         let mesh = |batch: &Batch, stage| batch.plan.lease.is_none() && batch.stage == stage;
         let sending = self.batches.iter().position(|batch| mesh(batch, Stage::Sending));
         let ready = || {
@@ -167,10 +150,10 @@ impl Engine {
                 .min_by_key(|(_, batch)| batch.number.wrapping_sub(self.number.wrapping_add(1)))
                 .map(|(at, _)| at)
         };
-        let Some(at) = sending.or_else(ready) else { return };
+        let Some(at) = sending.or_else(ready) else { return false };
         self.batches[at].stage = Stage::Sending;
         self.ping(at, now);
-        self.pinged(now);
+        true
     }
 
     /// Sends the next ping of a batch, if there is a buffer for it.
@@ -250,7 +233,7 @@ impl Engine {
             let bytes = HEADER_BYTES as u32;
             self.send_to_peer(at, Flight::Other, Kind::Question, (sequence, false, 0), bytes);
             if !lease {
-                self.pinged(now);
+                self.pinged(1, now);
             }
         }
     }

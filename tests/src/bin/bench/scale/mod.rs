@@ -5,6 +5,8 @@
 
 mod growth;
 mod simulated;
+mod verdict;
+mod virtual_time;
 
 use super::row::{Asked, Row};
 use rdmascope_tests::guest::Cluster;
@@ -19,8 +21,16 @@ const AGENTS: usize = 2_000;
 type Print<'a> = &'a mut dyn FnMut(Vec<Row>);
 
 /// Everything that is measured, in the order of the rows.
-const PARTS: &[fn(Print<'_>)] =
-    &[machine, full_matrix, around_pairs_max, whole_matrix, reconnecting, growth::rows];
+const PARTS: &[fn(Print<'_>)] = &[
+    machine,
+    virtual_time::rows,
+    verdict::rows,
+    full_matrix,
+    around_pairs_max,
+    whole_matrix,
+    reconnecting,
+    growth::rows,
+];
 
 pub(crate) fn rows(print: Print<'_>) {
     PARTS.iter().for_each(|part| part(print));

@@ -1,0 +1,298 @@
+//! What one cell shows: trials of each direction, taken from the packed rows without unpacking them.
+
+use super::count::{Channel, Count, Tally, Windows};
+use super::layout::Layout;
+use super::yardstick::Yardstick;
+use crate::ping::{self, PingRow};
+use crate::row::{self, BandwidthRow, Kind, LatencyRow};
+use crate::verdict::{HOST_SLOW_HARDWARE_NS, HOST_SLOW_SOFTWARE_NS};
+use crate::{Component, EndpointIndex, Matrix};
+use rdmascope_model::{Cause, CountsInShort, Metric, PackedPings, Side, Spread, Wall};
+
+/// Trials that a failed batch stands for whose counts were not kept (those of another run of the coordinator).
+const UNCOUNTED: u32 = 9;
+/// Small pings of a batch that was measured by itself: those of the mesh have 40 at most.
+const ALONE_MIN: u32 = 100;
+/// A host that holds a packet for so long has stood still, nanoseconds: usual tails are a hundred times shorter.
+const STALL_NS: u64 = 20_000_000;
+
+/// What one cell shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Observation {
+    /// How old it is, milliseconds, and the window of that.
+    pub(crate) age_ms: u64,
+    pub(crate) window: usize,
+    /// Of what the source sent.
+    pub(crate) forward: Tally,
+    /// Of what the target sent.
+    pub(crate) backward: Tally,
+    /// Of round trips: in which direction they went wrong is not known.
+    pub(crate) either: Tally,
+    /// Of the source's and the target's host.
+    pub(crate) hosts: [Count; 2],
+    /// It was measured by itself, with many packets.
+    pub(crate) alone: bool,
+    /// Nats by which one lossy path among several is more likely than loss on all.
+    pub(crate) one_path: f64,
+}
+
+impl Observation {
+    /// Anything went wrong.
+    pub(crate) fn is_bad(&self) -> bool {
+        let bad = |tally: &Tally| tally.0.iter().any(|count| count.bad > 0);
+        bad(&self.forward) || bad(&self.backward) || bad(&self.either)
+    }
+}
+
+/// A matrix at one moment, and what its cells are compared with.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    pub(crate) matrix: &'a Matrix,
+    pub(crate) layout: &'a Layout,
+    pub(crate) yardstick: &'a Yardstick,
+    pub(crate) windows: Windows,
+    pub(crate) now: Wall,
+    /// What is older says nothing any more, milliseconds.
+    pub(crate) fresh_ms: u64,
+}
+
+impl Scene<'_> {
+    /// All that is known of the pairs from one source, with the number of the target; a pair may come once for each metric.
+    pub(crate) fn from(&self, source: usize, mut each: impl FnMut(usize, &Observation)) {
+        let index = EndpointIndex(u32::try_from(source).unwrap_or(u32::MAX));
+        let pair = |target: EndpointIndex| {
+            let target = target.0 as usize;
+            (target < self.layout.len && self.layout.is_pair(source, target)).then_some(target)
+        };
+        for (target, row) in self.matrix.latency.from(index) {
+            let seen = pair(target).and_then(|target| Some((target, self.latency(source, target, row)?)));
+            seen.iter().for_each(|(target, seen)| each(*target, seen));
+        }
+        for (target, row) in self.matrix.bandwidth.from(index) {
+            let seen = pair(target).and_then(|target| Some((target, self.bandwidth(source, target, row)?)));
+            seen.iter().for_each(|(target, seen)| each(*target, seen));
+        }
+        for (target, row) in self.matrix.ping.from(index) {
+            let seen = pair(target).and_then(|target| Some((target, self.ping(source, target, row)?)));
+            seen.iter().for_each(|(target, seen)| each(*target, seen));
+        }
+    }
+
+    /// All that is known of one pair.
+    pub(crate) fn between(&self, source: usize, target: usize, mut each: impl FnMut(&Observation)) {
+        if !self.layout.is_pair(source, target) {
+            return;
+        }
+        let [a, b] = [source, target].map(|at| EndpointIndex(u32::try_from(at).unwrap_or(u32::MAX)));
+        let seen = [
+            self.matrix.ping.row(a, b).and_then(|row| self.ping(source, target, row)),
+            self.matrix.latency.row(a, b).and_then(|row| self.latency(source, target, row)),
+            self.matrix.bandwidth.row(a, b).and_then(|row| self.bandwidth(source, target, row)),
+        ];
+        seen.iter().flatten().for_each(&mut each);
+    }
+
+    /// All cells whose round trips cross a component.
+    pub(crate) fn through(&self, component: Component, mut each: impl FnMut(usize, usize, &Observation)) {
+        let layout = self.layout;
+        let crosses = |a: usize, b: usize| layout.crossing(component, a, b).any();
+        let ends = layout.ends(component);
+        for source in 0..layout.len {
+            match &ends {
+                Some(ends) if ends.binary_search(&u32::try_from(source).unwrap_or(u32::MAX)).is_err() => {
+                    for &target in ends.iter().filter(|&&target| crosses(source, target as usize)) {
+                        self.between(source, target as usize, |seen| each(source, target as usize, seen));
+                    }
+                }
+                _ => self.from(source, |target, seen| {
+                    if crosses(source, target) {
+                        each(source, target, seen);
+                    }
+                }),
+            }
+        }
+    }
+
+    /// Whether a pair was ever measured, however it came out.
+    pub(crate) fn is_known(&self, source: usize, target: usize) -> bool {
+        let [a, b] = [source, target].map(|at| EndpointIndex(u32::try_from(at).unwrap_or(u32::MAX)));
+        Metric::ALL.iter().any(|&metric| self.matrix.written_at(metric, a, b).is_some())
+    }
+
+    #[inline]
+    fn age(&self, pair: (usize, usize), at_ms: u64) -> Option<u64> {
+        let age_ms = self.now.0.saturating_sub(at_ms);
+        let counts = at_ms >= self.layout.counts_from(pair.0, pair.1);
+        (at_ms > 0 && counts && age_ms <= self.fresh_ms).then_some(age_ms)
+    }
+
+    #[inline]
+    fn ping(&self, a: usize, b: usize, row: &PingRow) -> Option<Observation> {
+        let kind = row::kind(row);
+        if matches!(kind, Kind::Never | Kind::Excluded) {
+            return None;
+        }
+        let age_ms = self.age((a, b), row::at(row).0)?;
+        let (window, pings) = (self.windows.of(age_ms), ping::figures_of(row));
+        if kind == Kind::Failed {
+            let (cause, _, side) = ping::reason(row);
+            let counted = Some(&pings).filter(|pings| pings.in_short().sent > 0);
+            return Some(Observation { age_ms, window, ..failed(cause, side, counted, UNCOUNTED)? });
+        }
+        let mut seen = Observation { age_ms, window, ..counts(&pings) };
+        if let Some(ns) = pings.network_p50_ns() {
+            let tier = self.layout.tier(a, b);
+            let slow = self.yardstick.is_slow_ping(tier, pings.by_hardware(), window, ns);
+            seen.either.of_mut(Channel::Slow).add(Count::new(1, slow.into()));
+        }
+        Some(seen)
+    }
+
+    fn latency(&self, a: usize, b: usize, row: &LatencyRow) -> Option<Observation> {
+        let mut seen = self.dated((a, b), row)?;
+        if row::kind(row) != Kind::Known {
+            return self.failed_probe(&seen, row);
+        }
+        let slow = self.yardstick.is_slow_latency(self.layout.tier(a, b), row::latency_p50(row));
+        seen.either.of_mut(Channel::Slow).add(Count::new(1, slow.into()));
+        for direction in [&mut seen.forward, &mut seen.backward] {
+            direction.of_mut(Channel::Small).add(Count::new(1, 0));
+        }
+        Some(seen)
+    }
+
+    fn bandwidth(&self, a: usize, b: usize, row: &BandwidthRow) -> Option<Observation> {
+        let mut seen = self.dated((a, b), row)?;
+        if row::kind(row) != Kind::Known {
+            return self.failed_probe(&seen, row);
+        }
+        let narrow = self.yardstick.is_narrow(self.layout.tier(a, b), (a, b), row::bandwidth_figure(row));
+        seen.forward.of_mut(Channel::Narrow).add(Count::new(1, narrow.into()));
+        seen.forward.of_mut(Channel::Small).add(Count::new(1, 0));
+        Some(seen)
+    }
+
+    fn failed_probe<const WORDS: usize>(
+        &self,
+        dated: &Observation,
+        row: &[u32; WORDS],
+    ) -> Option<Observation> {
+        let (Kind::Failed, (cause, _, side)) = (row::kind(row), row::reason(row)) else { return None };
+        let Observation { age_ms, window, .. } = *dated;
+        Some(Observation { age_ms, window, ..failed(cause, side, None, 1)? })
+    }
+
+    fn dated<const WORDS: usize>(&self, pair: (usize, usize), row: &[u32; WORDS]) -> Option<Observation> {
+        let age_ms = self.age(pair, row::at(row).0)?;
+        Some(Observation { age_ms, window: self.windows.of(age_ms), ..Observation::default() })
+    }
+}
+
+/// What a failed probe shows. A cause that names somebody (a port that is down, an agent that is gone) is no sign of the network's.
+fn failed(cause: Cause, side: Side, counted: Option<&PackedPings>, uncounted: u32) -> Option<Observation> {
+    let mut seen = Observation::default();
+    match cause {
+        Cause::RetryExceeded | Cause::PathLost | Cause::NoFirstByte | Cause::Stalled | Cause::NoRoute => {
+            if let Some(pings) = counted {
+                return Some(Observation { hosts: [Count::default(); 2], ..counts(pings) });
+            }
+            *seen.either.of_mut(Channel::Small) = Count::new(uncounted, uncounted);
+        }
+        // Answers after the time-out, half a second: no network holds a packet for so long.
+        Cause::PeerSilent if counted.is_some() => seen.hosts[1] = Count::new(1, 1),
+        // The peer's agent says nothing any more, and nobody answers for it: to others it looks dead.
+        Cause::PeerSilent => *seen.either.of_mut(Channel::Small) = Count::new(uncounted, uncounted),
+        Cause::HostStarved => seen.hosts[usize::from(side == Side::Target)] = Count::new(1, 1),
+        _ => return None,
+    }
+    Some(seen)
+}
+
+#[inline]
+fn counts(pings: &PackedPings) -> Observation {
+    let sizes = pings.counts();
+    let mut seen = Observation { alone: sizes[0].sent >= ALONE_MIN, ..Observation::default() };
+    let channels = [Channel::Small, Channel::Large];
+    if pings.all_answered() {
+        for (channel, counts) in channels.into_iter().zip(sizes) {
+            *seen.forward.of_mut(channel) = Count::new(counts.sent, 0);
+            *seen.backward.of_mut(channel) = Count::new(counts.sent, 0);
+        }
+    } else {
+        for (channel, counts) in channels.into_iter().zip(sizes) {
+            size(&mut seen, channel, counts, pings.stale() > 0);
+        }
+        seen.one_path = one_path(pings);
+    }
+    seen.hosts = hosts(pings);
+    if stalled(pings) {
+        // What was lost while a host stood still was lost there.
+        for tally in [&mut seen.forward, &mut seen.backward, &mut seen.either] {
+            *tally = Tally::default();
+        }
+        seen.one_path = 0.0;
+    }
+    seen
+}
+
+fn late(pings: &PackedPings) -> u32 {
+    pings.counts().iter().map(|counts| counts.late).sum()
+}
+
+/// A host stood still for a part of the batch: no network holds a packet for so long.
+fn stalled(pings: &PackedPings) -> bool {
+    late(pings) > 0 || pings.hosts().iter().flatten().any(|host| host.max_ns > STALL_NS)
+}
+
+fn size(seen: &mut Observation, channel: Channel, counts: CountsInShort, stale: bool) {
+    let CountsInShort { sent, answered, lost, late } = counts;
+    let lost = if stale { Some([0, 0]) } else { lost };
+    // What met an old queue pair is no trial.
+    let sent = if stale { answered } else { sent };
+    let missing = sent.saturating_sub(answered + late);
+    match lost {
+        Some([forward, backward]) => {
+            *seen.forward.of_mut(channel) = Count::new(sent, forward.min(sent));
+            let arrived = sent.saturating_sub(forward);
+            *seen.backward.of_mut(channel) = Count::new(arrived, backward.min(arrived));
+        }
+        None if missing == 0 => {
+            *seen.forward.of_mut(channel) = Count::new(sent, 0);
+            *seen.backward.of_mut(channel) = Count::new(sent, 0);
+        }
+        None => *seen.either.of_mut(channel) = Count::new(sent, missing),
+    }
+}
+
+/// Whether the prober's and the responder's host took long: always, for at least half of the answers, or once for very long.
+fn hosts(pings: &PackedPings) -> [Count; 2] {
+    let limit = if pings.by_hardware() { HOST_SLOW_HARDWARE_NS } else { HOST_SLOW_SOFTWARE_NS };
+    let answered: u32 = pings.counts().iter().map(|counts| counts.answered).sum();
+    let late = late(pings);
+    let often = pings.host_delayed() * 2 >= answered.max(1);
+    pings.hosts().map(|host| match host {
+        Some(Spread { p50_ns, max_ns }) => {
+            let slow = p50_ns > limit || (often && max_ns > limit) || max_ns > STALL_NS;
+            Count::new(1, (slow || late > 0).into())
+        }
+        None => Count::default(),
+    })
+}
+
+/// Loss on one of several paths takes all pings of a label and none of the others; loss on all paths scatters. Nats by which the first
+/// is more likely, from how many of all pings were lost and how many of the worst label's.
+fn one_path(pings: &PackedPings) -> f64 {
+    let Some([label_sent, label_answered]) = pings.worst_label() else { return 0.0 };
+    let sent: u32 = pings.counts().iter().map(|counts| counts.sent).sum();
+    let answered: u32 = pings.counts().iter().map(|counts| counts.answered + counts.late).sum();
+    let (lost, of_label) = (sent.saturating_sub(answered), label_sent.saturating_sub(label_answered));
+    if lost < 2 || label_sent < 2 || label_sent >= sent || lost == sent {
+        return 0.0;
+    }
+    // Scattered losses: the chance that one given label loses all of its pings, times the number of labels.
+    let mut all_of_label = f64::from(sent) / f64::from(label_sent);
+    for at in 0..label_sent.min(lost) {
+        all_of_label *= f64::from(lost - at) / f64::from(sent - at);
+    }
+    if of_label == label_sent { -all_of_label.clamp(1e-9, 1.0).ln() } else { -1.0 }
+}

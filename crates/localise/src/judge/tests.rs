@@ -1,0 +1,224 @@
+//! Whole verdicts: what is broken in a made-up cluster is what is blamed, and nothing else.
+
+use super::told::Told;
+use super::world::{Fault, World};
+use crate::{Component, Confidence, Effect, EndpointIndex, IncidentState, PlaceIndex, Reason, Way};
+use rdmascope_model::Status;
+
+const SEEDS: u64 = 3;
+
+fn endpoint(at: u32) -> Component {
+    Component::Endpoint(EndpointIndex(at))
+}
+
+fn pair(a: u32, b: u32) -> Component {
+    Component::Pair(EndpointIndex(a), EndpointIndex(b))
+}
+
+fn leaf(at: u32) -> PlaceIndex {
+    PlaceIndex(at)
+}
+
+/// 32 nodes with an endpoint each, eight below each leaf: what is open so many seconds after a fault began.
+fn after(seed: u64, faults: &[Fault], seconds: u64) -> World {
+    let mut world = World::new(seed, 32, 1, 8);
+    world.faults = faults.to_vec();
+    world.warm_up();
+    world.run(seconds);
+    world
+}
+
+/// The fault alone is open in the end, and nothing else ever was.
+#[track_caller]
+fn blames(fault: Fault, seconds: u64, effect: Effect, way: Way) {
+    for seed in 0..SEEDS {
+        let world = after(seed, &[fault], seconds);
+        let told: Vec<_> = world.opened.iter().map(|(_, incident)| incident.title.clone()).collect();
+        assert_eq!(world.open(), [vec![fault.at]], "seed {seed}: {told:?}");
+        assert_eq!(world.opened.len(), 1, "seed {seed}: {told:?}");
+        let suspect = &world.opened[0].1.suspect;
+        assert_eq!((suspect.effect, suspect.way), (effect, way), "seed {seed}: {told:?}");
+    }
+}
+
+#[test]
+fn an_endpoint_is_named_with_its_effect_and_its_way() {
+    let lossy = |loss| Fault::lossy(endpoint(5), loss);
+    blames(lossy(1.0), 30, Effect::Dead, Way::Both);
+    blames(lossy(0.2), 30, Effect::Lossy, Way::Both);
+    blames(Fault { way: Way::Out, ..lossy(0.2) }, 30, Effect::Lossy, Way::Out);
+    blames(Fault { way: Way::In, ..lossy(1.0) }, 30, Effect::Dead, Way::In);
+    blames(Fault { large_only: true, ..lossy(1.0) }, 30, Effect::LargeLost, Way::Both);
+    blames(Fault::slow(endpoint(5), 1.6), 40, Effect::Slow, Way::Both);
+}
+
+#[test]
+fn a_dead_endpoint_is_named_within_ten_seconds() {
+    for seed in 0..SEEDS {
+        let world = after(seed, &[Fault::lossy(endpoint(5), 1.0)], 10);
+        assert_eq!(world.open(), [vec![endpoint(5)]]);
+    }
+}
+
+#[test]
+fn leaves_and_what_is_above_them_are_told_from_their_look_alikes() {
+    blames(Fault::lossy(Component::Leaf(leaf(1)), 0.1), 40, Effect::Lossy, Way::Both);
+    blames(Fault::lossy(Component::Uplinks(leaf(1)), 0.1), 40, Effect::Lossy, Way::Both);
+    blames(Fault::lossy(Component::LeafPair(leaf(0), leaf(1)), 0.2), 40, Effect::Lossy, Way::Both);
+    blames(Fault::lossy(Component::Spines, 0.1), 40, Effect::Lossy, Way::Both);
+}
+
+#[test]
+fn a_pair_is_named_within_a_coverage_time() {
+    blames(Fault::lossy(pair(3, 20), 1.0), 150, Effect::Dead, Way::Both);
+    blames(Fault { way: Way::Out, ..Fault::lossy(pair(3, 20), 0.4) }, 150, Effect::Lossy, Way::Out);
+}
+
+#[test]
+fn a_slow_host_is_no_slow_adapter() {
+    let at = Component::Node(PlaceIndex(5));
+    blames(Fault { host_ns: 5_000_000, ..Fault::new(at) }, 30, Effect::HostSlow, Way::Both);
+}
+
+#[test]
+fn two_faults_are_two_incidents() {
+    let faults = [Fault::lossy(endpoint(2), 1.0), Fault::lossy(endpoint(30), 0.3)];
+    let mut open = after(1, &faults, 40).open();
+    open.sort();
+    assert_eq!(open, [vec![endpoint(2)], vec![endpoint(30)]]);
+}
+
+#[test]
+fn what_cannot_be_told_apart_is_named_together() {
+    // The last of 17 nodes hangs on a leaf of its own.
+    let mut world = World::new(2, 17, 1, 8);
+    world.faults = vec![Fault::lossy(endpoint(16), 1.0)];
+    world.warm_up();
+    world.run(40);
+    let alike = vec![endpoint(16), Component::Leaf(leaf(2)), Component::Uplinks(leaf(2))];
+    assert_eq!(world.open(), [alike]);
+}
+
+#[test]
+fn a_healthy_cluster_with_heavy_tails_has_no_incident() {
+    for seed in 0..SEEDS {
+        let mut world = World::new(seed, 32, 1, 8);
+        world.noise_loss = 5e-5;
+        world.noise = (0.04, 0.02);
+        world.warm_up();
+        world.run(600);
+        assert!(world.opened.is_empty(), "{:?}", world.opened);
+    }
+}
+
+#[test]
+fn an_incident_ends_with_its_fault_and_comes_back_as_the_same() {
+    let fault = Fault { until_ms: 30_000, ..Fault::lossy(endpoint(5), 1.0) };
+    let mut world = after(1, &[fault], 25);
+    assert_eq!(world.open(), [vec![endpoint(5)]]);
+    // What comes and goes is expected back for a minute.
+    world.run(120);
+    assert!(world.open().is_empty());
+    assert!(world.incidents.all().iter().any(|incident| incident.state == IncidentState::Closed));
+    let again = Fault { from_ms: world.now_ms, until_ms: u64::MAX, ..fault };
+    world.faults = vec![again];
+    world.run(20);
+    let numbers: Vec<u64> = world.opened.iter().map(|(_, incident)| incident.id).collect();
+    assert_eq!((numbers.len(), numbers[0]), (2, numbers[1]), "one incident, told twice");
+}
+
+#[test]
+fn what_was_lost_while_an_agent_started_anew_says_nothing_of_its_endpoint() {
+    let fault = Fault { until_ms: 4_000, ..Fault::lossy(endpoint(5), 1.0) };
+    let run = |forgiven: bool| {
+        let mut world = World::new(1, 32, 1, 8);
+        world.faults = vec![fault];
+        world.warm_up();
+        let back = rdmascope_model::Wall(world.now_ms + 14_000);
+        let from = |at| if forgiven && at == 5 { back } else { rdmascope_model::Wall(0) };
+        world.counted_from = (0..32).map(from).collect();
+        world.run(40);
+        world.incidents.all().len() + world.retests
+    };
+    assert!(run(false) > 0, "else nobody would have noticed");
+    assert_eq!(run(true), 0);
+}
+
+fn told(component: Component, id: &str, status: Status) -> Told {
+    let reason = Reason {
+        id: id.to_owned(),
+        node: "n5".to_owned(),
+        subject: "mlx5_0/1".to_owned(),
+        status,
+        summary: "rx pause storm".to_owned(),
+        next_step: "look at the receiver".to_owned(),
+        since_ms: 0,
+    };
+    Told { component, reason }
+}
+
+#[test]
+fn what_a_node_tells_of_itself_is_the_reason_of_what_the_matrix_shows() {
+    let mut world = World::new(1, 32, 1, 8);
+    world.faults = vec![Fault::slow(endpoint(5), 1.6)];
+    world.told =
+        vec![told(endpoint(5), "pause-storm", Status::Warn), told(endpoint(9), "pause-storm", Status::Warn)];
+    world.warm_up();
+    world.run(40);
+    assert_eq!(world.open(), [vec![endpoint(5)]], "a warning alone is no incident");
+    let suspect = &world.opened[0].1.suspect;
+    assert_eq!((suspect.reasons.len(), suspect.confidence), (1, Confidence::High));
+    assert!(world.opened[0].1.title.contains("rx pause storm"), "{}", world.opened[0].1.title);
+}
+
+#[test]
+fn a_node_that_says_that_it_is_broken_is_believed_at_once_and_not_while_somebody_works_on_it() {
+    let mut world = World::new(1, 32, 1, 8);
+    world.told = vec![told(endpoint(5), "port-state", Status::Fail)];
+    world.warm_up();
+    world.look();
+    assert_eq!(world.open(), [vec![endpoint(5)]]);
+    let mut quiet = World::new(1, 32, 1, 8);
+    quiet.told = vec![told(endpoint(5), "port-state", Status::Fail)];
+    quiet.silenced = (0..32).map(|at| at == 5).collect();
+    quiet.warm_up();
+    quiet.look();
+    assert!(quiet.open().is_empty());
+}
+
+#[test]
+fn streams_are_compared_within_a_tier_and_a_narrow_one_has_a_direction() {
+    let mut world = World::new(1, 32, 1, 8);
+    // Half of the ports are slower by design, which is no fault.
+    for place in world.places.of.iter_mut().flatten().step_by(2) {
+        place.rate_bps = Some(100_000_000_000);
+    }
+    world.moved();
+    world.faults = vec![Fault { way: Way::In, narrower: 0.7, ..Fault::new(endpoint(5)) }];
+    for _ in 0..3 {
+        world.now_ms += 2_000;
+        for a in 0..32 {
+            (0..32).filter(|&b| b != a).for_each(|b| world.stream(a, b));
+        }
+        world.look();
+    }
+    assert_eq!(world.open(), [vec![endpoint(5)]]);
+    let suspect = &world.opened[0].1.suspect;
+    assert_eq!((suspect.effect, suspect.way), (Effect::Narrow, Way::In));
+}
+
+#[test]
+fn a_cluster_that_is_narrow_throughout_is_below_the_ceiling() {
+    let mut world = World::new(1, 32, 1, 32);
+    world.ceilings = vec![Some(392_000_000_000); 32];
+    world.faults = vec![Fault { narrower: 0.6, ..Fault::new(Component::Cluster) }];
+    for _ in 0..4 {
+        world.now_ms += 2_000;
+        for a in 0..32 {
+            (0..32).filter(|&b| b != a).for_each(|b| world.stream(a, b));
+        }
+        world.look();
+    }
+    // With one leaf only, that leaf is all that the pairs have in common.
+    assert_eq!(world.open(), [vec![Component::Leaf(leaf(0))]]);
+}
