@@ -190,3 +190,47 @@ fn row<'a>(
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_control::coordinator::Settings;
+    use rdmascope_localise::Matrix;
+    use rdmascope_model::{Cause, EndpointName, Failure, Mono, Side, Step, Wall};
+
+    const NOW: Now = Now { mono: Mono(1), wall: Wall(2_000) };
+
+    /// Ten endpoints of which one reached nobody.
+    fn state() -> Coordinator {
+        let mut matrix = Matrix::default();
+        let names = (0..10).map(|at| format!("n{at}/d/1").parse::<EndpointName>().unwrap());
+        let names: Vec<_> = names.collect();
+        let all: Vec<_> = names.iter().map(|name| matrix.intern(name)).collect();
+        let evidence = "state DOWN".to_owned();
+        let failure = Failure { cause: Cause::PortDown, step: Step::Admit, side: Side::Source, evidence };
+        for &target in &all[1..] {
+            matrix.fail(Metric::Latency, all[0], target, Wall(1_000), &failure);
+        }
+        let mut part = Vec::new();
+        matrix.keep(Metric::Latency, all[0], 10, &mut part);
+        let mut state = Coordinator::new(Settings::default(), 1);
+        let numbers = state.restore_names(&names);
+        assert_eq!(state.restore(&part, &numbers, NOW), Ok(9));
+        state
+    }
+
+    #[test]
+    fn pairs_that_failed_are_there_on_both_sides_of_the_limit() {
+        let state = state();
+        for (pairs_max, series, left_out) in [(90, 90, 0), (89, 9, 81)] {
+            let text = pairs_text(&state, NOW, pairs_max);
+            let of = |words: &str| {
+                let line = |line: &&str| line.starts_with("rdmascope_pair_state{") && line.contains(words);
+                text.lines().filter(line).count()
+            };
+            assert_eq!(of(r#"metric="latency",state="failed""#), 9, "limit {pairs_max}: {text}");
+            assert_eq!(of(r#"metric="latency""#), series, "limit {pairs_max}");
+            assert!(text.contains(&format!("rdmascope_pairs_left_out {left_out}\n")), "limit {pairs_max}");
+        }
+    }
+}

@@ -225,6 +225,20 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_another_version_is_refused_and_leaves_the_matrix_as_it_was() {
+        let folder = folder("version");
+        save(&knows(|matrix, a, b| matrix.fail(Metric::Bandwidth, a, b, Wall(1_000), &failed())), &folder);
+        let own = fs::read(file(&folder)).unwrap();
+        for version in [b"rdmsnap1", b"rdmsnap3"] {
+            fs::write(file(&folder), [version.as_slice(), &own[version.len()..]].concat()).unwrap();
+            let after = hub();
+            assert_eq!(read(&after, &file(&folder)).unwrap_err().kind(), ErrorKind::InvalidData);
+            assert!(after.read(|state, _| state.matrix().is_empty()));
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
     fn a_damaged_file_is_an_error_and_nothing_worse() {
         let folder = folder("damaged");
         let kept = knows(|matrix, a, b| matrix.fail(Metric::Bandwidth, a, b, Wall(1_000), &failed()));

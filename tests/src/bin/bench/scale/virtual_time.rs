@@ -38,6 +38,7 @@ pub(super) fn rows(print: Print<'_>) {
     ]);
     eight_nodes(print);
     large(print);
+    planning(print);
 }
 
 fn millis(time: Duration) -> f64 {
@@ -86,6 +87,32 @@ fn large(print: Print<'_>) {
     ]);
 }
 
+/// Who meets whom follows from a formula, so a round by itself has no plan: told is the plan of a whole sweep, by its rounds.
+fn planning(print: Print<'_>) {
+    let mut cluster = cluster(512, 8);
+    let order = SweepOrder { cross_rail: true, ..order(&[Metric::Latency]) };
+    planned(&mut cluster, &order); // Places are worked out once, which is no part of it.
+    let began = Instant::now();
+    let plan = planned(&mut cluster, &order);
+    let whole = millis(began.elapsed());
+    let began = Instant::now();
+    start(&mut cluster, &order);
+    let handed_out = millis(began.elapsed());
+    let leases = cluster.coordinator().leases_running() as f64;
+    print(vec![
+        row(
+            "4096: planning a round, of a sweep over all pairs",
+            whole / plan.rounds as f64,
+            "ms",
+            Asked::AtMost(1.0),
+        ),
+        row("4096: planning the whole sweep", whole, "ms", Asked::Nothing),
+        row("4096: its rounds", plan.rounds as f64, "", Asked::Nothing),
+        row("4096: beginning it, until its first leases are handed out", handed_out, "ms", Asked::Nothing),
+        row("4096: those leases", leases, "", Asked::Nothing),
+    ]);
+}
+
 fn order(metrics: &[Metric]) -> SweepOrder {
     SweepOrder { metrics: metrics.to_vec(), drained: true, ..SweepOrder::default() }
 }
@@ -121,12 +148,16 @@ fn planned(cluster: &mut Cluster, order: &SweepOrder) -> SweepPlan {
     }
 }
 
-/// Seconds that a sweep took, and probes that it did.
-fn swept(cluster: &mut Cluster, order: &SweepOrder, limit: Duration) -> (f64, f64) {
+fn start(cluster: &mut Cluster, order: &SweepOrder) {
     match cluster.command(|coordinator, now| coordinator.start_sweep_of(order, now)) {
         Some(Ok(_)) => {}
         other => panic!("no sweep: {other:?}"),
     }
+}
+
+/// Seconds that a sweep took, and probes that it did.
+fn swept(cluster: &mut Cluster, order: &SweepOrder, limit: Duration) -> (f64, f64) {
+    start(cluster, order);
     let began = cluster.elapsed();
     let over =
         |cluster: &Cluster| cluster.coordinator().sweep().is_some_and(|sweep| sweep.finished_at.is_some());
