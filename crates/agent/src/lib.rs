@@ -13,7 +13,7 @@ mod http;
 mod machine;
 mod main_loop;
 mod probes;
-mod uplink;
+pub mod uplink;
 
 use rdmascope_checks::Policy;
 use rdmascope_checks::log::Rules;

@@ -231,7 +231,7 @@ impl Loop {
                 self.shown.count(results);
                 results.iter().all(|result| result.lease.is_none())
             }
-            ToCoordinator::Pings { .. } => true,
+            ToCoordinator::Pings { .. } | ToCoordinator::Numbered { .. } => true,
             _ => false,
         };
         let queue = if bulk { &queues.bulk } else { &queues.control };

@@ -26,7 +26,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 const BUFFER_BYTES: usize = 4 * 1024;
 
 /// What the uplink tells the main loop.
-pub(crate) enum Happened {
+pub enum Happened {
     /// Connected; what is put into these queues is sent. Dropping both ends the connection.
     Connected(Queues),
     /// The connection is gone.
@@ -36,15 +36,15 @@ pub(crate) enum Happened {
 }
 
 /// Where the main loop puts encoded frames.
-pub(crate) struct Queues {
+pub struct Queues {
     /// Sent first.
-    pub(crate) control: mpsc::Sender<Vec<u8>>,
+    pub control: mpsc::Sender<Vec<u8>>,
     /// Sent when no control frame waits.
-    pub(crate) bulk: mpsc::Sender<Vec<u8>>,
+    pub bulk: mpsc::Sender<Vec<u8>>,
 }
 
 /// Keeps a connection for as long as somebody listens to what happens.
-pub(crate) async fn keep(coordinator: HostPort, token: Option<Token>, happened: mpsc::Sender<Happened>) {
+pub async fn keep(coordinator: HostPort, token: Option<Token>, happened: mpsc::Sender<Happened>) {
     let mut pause = PAUSE.0;
     let mut told = String::new();
     while !happened.is_closed() {

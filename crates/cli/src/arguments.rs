@@ -6,6 +6,7 @@ use crate::cluster_arguments::{
     ReplayFlags,
 };
 use crate::probe_arguments::{ProbeFlags, class};
+use crate::simulate::SimulateFlags;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_config::HostPort;
 use rdmascope_expose::api::MetricChoice;
@@ -84,6 +85,7 @@ Examples:
     Replay(ReplayFlags),
     Ack(AckFlags),
     Maintenance(MaintenanceFlags),
+    Simulate(SimulateFlags),
     /// Forget or rename nodes
     #[command(subcommand)]
     Nodes(NodesCommand),

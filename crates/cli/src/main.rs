@@ -25,6 +25,7 @@ mod probe_arguments;
 mod reasons;
 mod replay;
 mod report;
+mod simulate;
 mod sweep;
 mod table;
 
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Matrix(flags) => matrix::run(flags),
         Command::Sweep(flags) => sweep::run(flags),
         Command::Probe(flags) => probe::run(flags),
+        Command::Simulate(flags) => simulate::run(flags),
         Command::Pause(flags) => pause::run(flags, true),
         Command::Resume(flags) => pause::run(flags, false),
         Command::Diagnose(flags) => diagnose::run(flags),

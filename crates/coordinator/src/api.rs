@@ -6,11 +6,13 @@ use crate::{
     views,
 };
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use rdmascope_expose::api::{HealthView, Problem, ReadyView, openapi};
+use rdmascope_control::coordinator::COUNTED_AT_ONCE_MAX;
+use rdmascope_expose::api::{HealthView, MatrixForm, MatrixWriter, Problem, ReadyView, openapi};
 use rdmascope_localise::EndpointIndex;
 use rdmascope_model::Metric;
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,9 @@ use std::sync::Arc;
 
 /// Bodies that are accepted, bytes: a pause request with 4,096 node names fits.
 pub(crate) const BODY_BYTES_MAX: usize = 256 * 1024;
+
+/// Cells of a large matrix that are read and written in one go: about a millisecond, in which nobody else has a turn.
+const MATRIX_PORTION: usize = 65_536;
 
 /// Everything that is served.
 pub(crate) fn router(hub: Arc<Hub>) -> Router {
@@ -168,35 +173,38 @@ async fn matrix(
         Err(unknown) => return problem(&Problem::bad_request(unknown.to_string())),
     };
     let format = query.format.as_deref().unwrap_or("json");
-    let content_type = match format {
-        "json" => "application/json",
-        "csv" => "text/csv; charset=utf-8",
-        "bin" => "application/octet-stream",
+    let (form, content_type) = match format {
+        "json" => (MatrixForm::Json, "application/json"),
+        "csv" => (MatrixForm::Csv, "text/csv; charset=utf-8"),
+        "bin" => (MatrixForm::Bin, "application/octet-stream"),
         other => {
             let other: String = other.chars().take(40).collect();
             return problem(&Problem::bad_request(format!("no format '{other}'; there are: json, csv, bin")));
         }
     };
-    hub.read(|state, now| {
+    let (etag, head, indices) = hub.read(|state, now| {
         // Time is in it too: a cell that turns stale changes the answer, and nothing else tells of it.
         let tens_of_seconds = now.wall.0 / 10_000;
         let etag = format!("\"{metric}-{}-{}-{tens_of_seconds}\"", state.epoch(), state.matrix().revision());
-        if headers.get(header::IF_NONE_MATCH).is_some_and(|have| have.as_bytes() == etag.as_bytes()) {
-            return (StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response();
-        }
-        let body = views::with_matrix(state, metric, now, |matrix| match format {
-            "csv" => Ok(matrix.csv().into_bytes()),
-            "bin" => Ok(matrix.bin()),
-            _ => matrix.json().map(String::into_bytes),
-        });
-        match body {
-            Ok(body) => {
-                let headers = [(header::CONTENT_TYPE, content_type.to_owned()), (header::ETAG, etag)];
-                (headers, body).into_response()
-            }
-            Err(error) => problem(&Problem::internal(error.to_string())),
-        }
-    })
+        let (head, indices) = views::matrix_head(state, metric, now);
+        (etag, head, indices)
+    });
+    if headers.get(header::IF_NONE_MATCH).is_some_and(|have| have.as_bytes() == etag.as_bytes()) {
+        return (StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response();
+    }
+    let headers = [(header::CONTENT_TYPE, content_type.to_owned()), (header::ETAG, etag)];
+    let mut writer = MatrixWriter::new(head, form);
+    // A small matrix is of one moment and is sent at once; of a large one only a portion is held, and others have their turn between two.
+    let small = indices.len() * indices.len() <= COUNTED_AT_ONCE_MAX;
+    let portion = if small { usize::MAX } else { MATRIX_PORTION };
+    let mut next = move || {
+        hub.read(|state, now| views::matrix_portion(state, now, metric, (&mut writer, portion), &indices))
+    };
+    if small {
+        return (headers, next().unwrap_or_default()).into_response();
+    }
+    let portions = std::iter::from_fn(move || next().map(Ok::<_, std::convert::Infallible>));
+    (headers, Body::from_stream(futures_util::stream::iter(portions))).into_response()
 }
 
 pub(crate) fn bad_number(what: &str, text: &str) -> Response {

@@ -4,11 +4,11 @@ use crate::api::{json, problem};
 use crate::findings::findings;
 use crate::hub::Hub;
 use crate::incidents::{goes_on, going_on};
-use crate::{metrics, views};
+use crate::views;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use rdmascope_control::coordinator::Coordinator;
+use rdmascope_control::coordinator::{Coordinator, Shown as Cells};
 use rdmascope_expose::api::{
     DiagnosisView, FailedPair, LossyPair, NodeFinding, PairsView, Problem, WorstPairView,
 };
@@ -48,7 +48,8 @@ pub(crate) async fn diagnosis(State(hub): State<Arc<Hub>>, Query(wanted): Query<
         let mut row = 0;
         while row < job.rows() {
             hub.read(|state, now| {
-                let metric_of = |source, target| network_metric(state, source, target);
+                let cells = state.shown(now.wall);
+                let metric_of = |source, target| network_metric(&cells, source, target);
                 let sight = Sight {
                     matrix: state.matrix(),
                     places: state.places(),
@@ -83,8 +84,8 @@ fn job(state: &Coordinator, nodes: &BTreeSet<String>) -> JobPairs {
 }
 
 /// How a pair's way through the network is measured continuously; `None` for what is no pair.
-fn network_metric(state: &Coordinator, source: EndpointIndex, target: EndpointIndex) -> Option<Metric> {
-    [Metric::Ping, Metric::Latency].into_iter().find(|metric| metrics::is_for(state, *metric, source, target))
+fn network_metric(cells: &Cells<'_>, source: EndpointIndex, target: EndpointIndex) -> Option<Metric> {
+    [Metric::Ping, Metric::Latency].into_iter().find(|metric| cells.is_expected(*metric, source, target))
 }
 
 fn view(state: &Coordinator, now: Now, nodes: BTreeSet<String>, job: &JobPairs) -> DiagnosisView {

@@ -4,6 +4,7 @@ use crate::incidents;
 use crate::maintenance::MaintenanceFile;
 use crate::store::{self, Notes, Store};
 use crate::stream::{Stream, Told};
+use axum::body::Bytes;
 use prometheus::Registry;
 use rdmascope_config::Token;
 use rdmascope_control::coordinator::{
@@ -12,12 +13,12 @@ use rdmascope_control::coordinator::{
 use rdmascope_expose::api::IncidentView;
 use rdmascope_expose::metrics::CoordinatorOwn;
 use rdmascope_host::Clock;
-use rdmascope_link::ToCoordinator;
+use rdmascope_link::{ToAgent, ToCoordinator};
 use rdmascope_localise::{Incident, IncidentState};
-use rdmascope_model::Now;
-use std::collections::BTreeMap;
+use rdmascope_model::{Now, Peer};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, broadcast, mpsc};
 use tracing::{debug, info, warn};
 
@@ -28,8 +29,8 @@ pub(crate) const FRAMES_QUEUED_MAX: usize = 256;
 /// What a connection's task is told.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
-    /// One encoded frame.
-    Frame(Vec<u8>),
+    /// One encoded frame, which other connections may hold too.
+    Frame(Bytes),
     /// Send what is before it, then close.
     Close,
 }
@@ -56,9 +57,21 @@ struct Inner {
     state: Coordinator,
     connections: BTreeMap<ConnectionId, mpsc::Sender<Outgoing>>,
     connections_made: u64,
+    /// Parts of address books that were encoded last, oldest first: thousands of connections get the same.
+    books: VecDeque<EncodedBook>,
     /// Incidents by their number, as readers of the stream know them.
     told: BTreeMap<u64, IncidentState>,
 }
+
+/// A part of an address book: its peers, generation and base, and the frame.
+struct EncodedBook {
+    peers: Arc<[Peer]>,
+    of: (u64, u64),
+    frame: Bytes,
+}
+
+/// A whole book of 4,096 endpoints has 21 parts.
+const BOOKS_ENCODED_MAX: usize = 32;
 
 impl Hub {
     pub(crate) fn new(
@@ -75,6 +88,7 @@ impl Hub {
             state: Coordinator::new(settings, epoch),
             connections: BTreeMap::new(),
             connections_made: 0,
+            books: VecDeque::new(),
             told: BTreeMap::new(),
         };
         let inner = Mutex::new(inner);
@@ -217,6 +231,23 @@ impl Hub {
         }
     }
 
+    /// Counts a large matrix all the time, in portions, so that who asks for numbers need not wait for them.
+    pub(crate) async fn count_forever(self: Arc<Self>) {
+        /// A small matrix is counted when somebody asks; it may grow.
+        const SMALL: Duration = Duration::from_secs(1);
+        /// Of the time that counting takes: it is to take a fiftieth of a processor.
+        const RESTS: u32 = 49;
+        loop {
+            let began = Instant::now();
+            let large = {
+                let mut inner = self.lock();
+                let now = self.clock.now();
+                inner.state.count_on(now)
+            };
+            tokio::time::sleep(if large { began.elapsed() * RESTS } else { SMALL }).await;
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // A panic while the lock was held left a state that is at worst incomplete; serving goes on.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -225,7 +256,10 @@ impl Hub {
     fn act(&self, inner: &mut Inner) {
         while let Some(action) = inner.state.poll_action() {
             match action {
-                Action::Send(to, frame) => inner.send(to, Outgoing::Frame(frame.encode())),
+                Action::Send(to, frame) => {
+                    let frame = inner.encode(&frame);
+                    inner.send(to, Outgoing::Frame(frame));
+                }
                 Action::Close(connection, why) => {
                     info!(connection = connection.0, why, "connection is closed");
                     inner.send(connection, Outgoing::Close);
@@ -266,7 +300,7 @@ impl Hub {
         match probed {
             Probed::Latency(p50_ns) => self.own.latency_measured(p50_ns),
             Probed::Bandwidth(average_bps, rate_bps) => self.own.bandwidth_measured(average_bps, rate_bps),
-            Probed::Pings => self.own.pinged(),
+            Probed::Pings(batches) => self.own.pinged(batches),
             Probed::Failed(metric, cause) => self.own.failed(metric, cause),
             Probed::Excluded(metric) => self.own.excluded(metric),
         }
@@ -274,6 +308,22 @@ impl Hub {
 }
 
 impl Inner {
+    /// The bytes of a frame; a part of a book that many connections get is made once, and all of them hold the same.
+    fn encode(&mut self, frame: &ToAgent) -> Bytes {
+        let ToAgent::Book { generation, base, peers, .. } = frame else { return frame.encode().into() };
+        let of = (*generation, *base);
+        // Parts without peers are all the same one.
+        let known =
+            |book: &&EncodedBook| book.of == of && Arc::ptr_eq(&book.peers, peers) && !peers.is_empty();
+        if let Some(book) = self.books.iter().find(known) {
+            return book.frame.clone();
+        }
+        let frame = Bytes::from(frame.encode());
+        self.books.push_back(EncodedBook { peers: Arc::clone(peers), of, frame: frame.clone() });
+        self.books.drain(..self.books.len().saturating_sub(BOOKS_ENCODED_MAX));
+        frame
+    }
+
     fn send(&mut self, to: ConnectionId, outgoing: Outgoing) {
         let Some(sender) = self.connections.get(&to) else {
             debug!(connection = to.0, "nothing is sent on a connection that is gone");

@@ -135,6 +135,7 @@ pub async fn run(
         tasks.spawn(maintenance::watch(Arc::clone(&hub), file));
     }
     tasks.spawn(Arc::clone(&hub).tick_forever());
+    tasks.spawn(Arc::clone(&hub).count_forever());
     started(address);
     let ending = Arc::clone(&hub);
     let served = axum::serve(listener, api::router(Arc::clone(&hub))).with_graceful_shutdown(async move {

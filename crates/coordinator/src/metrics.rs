@@ -6,14 +6,15 @@ use crate::{findings, incidents};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use rdmascope_control::coordinator::{Coordinator, Shown as Cells, Sweep};
+use rdmascope_control::coordinator::{Coordinator, Counted, Shown as Cells, Sweep};
 use rdmascope_expose::api::{CellState as Shown, PauseLevel, Problem};
 use rdmascope_expose::metrics::{
     self, CONTENT_TYPE, CoordinatorInput, MetricInput, PairBandwidth, PairLatency, PairPing, PairRow,
-    QueueInput, SweepInput,
+    QueueInput, SweepInput, WorstOf, WorstRow,
 };
-use rdmascope_localise::{Cell, EndpointIndex, Measured};
-use rdmascope_model::{EndpointName, Metric, Now};
+use rdmascope_localise::{Brief, CellState, EndpointIndex, Worst};
+use rdmascope_model::{Metric, Now};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 fn text(body: String) -> Response {
@@ -70,31 +71,21 @@ fn families(state: &Coordinator, now: Now, insecure: bool, queue: QueueInput<'_>
 }
 
 fn summary(state: &Coordinator, metric: Metric, now: Now) -> MetricInput {
-    let mut pairs = [0; Shown::ALL.len()];
-    let mut oldest = None;
-    let cells = state.shown(now.wall);
-    for ((_, source), (_, target), cell) in all_cells(state, &cells, metric) {
-        let measured = state.matrix().cell(metric, source, target) != Cell::Never;
-        if !measured && !is_for(state, metric, source, target) {
-            continue;
-        }
-        let shown = views::shown(cell.state(now.wall, cells.fresh_for(source, target)));
-        Shown::ALL.iter().zip(&mut pairs).filter(|(s, _)| **s == shown).for_each(|(_, count)| *count += 1);
-        if let Cell::Known { at, .. } = cell {
-            let age = now.wall.since(at).as_secs_f64();
-            oldest = Some(oldest.map_or(age, |known: f64| known.max(age)));
-        }
-    }
+    let counted = state.counted(metric, now);
+    let count = |shown: Shown| {
+        let state = CellState::ALL.into_iter().find(|state| views::shown(*state) == shown);
+        state.map_or(0, |state| counted.tally.count(state))
+    };
     let of_metric = |sweep: &&Sweep| sweep.metrics.contains(&metric);
     let requested = state.sweep().filter(of_metric);
     let running = requested.filter(|s| s.finished_at.is_none());
     let sweep = running.or_else(|| state.background_sweep().filter(of_metric)).or(requested);
     MetricInput {
         metric,
-        pairs,
-        age_seconds: oldest,
+        pairs: Shown::ALL.map(count),
+        age_seconds: counted.tally.oldest.map(|at| now.wall.since(at).as_secs_f64()),
         stale_after_seconds: state.fresh_for().as_secs_f64(),
-        median: views::Fresh::of(state, &cells, metric, now).median,
+        median: counted.tally.median(),
         sweep: sweep.map(|s| SweepInput {
             running: s.finished_at.is_none(),
             total: s.total as u64,
@@ -105,96 +96,141 @@ fn summary(state: &Coordinator, metric: Metric, now: Now) -> MetricInput {
     }
 }
 
-/// Pings are for the pairs that they cover, and for these nobody probes latency by itself: a pair that is never measured in one way
-/// because the other has it is no gap. Nor is a pair whose ends are never paired.
-pub(crate) fn is_for(
-    state: &Coordinator,
-    metric: Metric,
-    source: EndpointIndex,
-    target: EndpointIndex,
-) -> bool {
-    let (members, paired) = (state.members(), !state.never_meet(source, target));
-    match metric {
-        Metric::Latency => paired && !members.pings_cover(source, target),
-        Metric::Bandwidth => paired,
-        Metric::Ping => paired && members.pings_cover(source, target),
-    }
-}
-
-/// Every ordered pair's cell of a metric, in the order of names.
-fn all_cells<'a>(
-    state: &'a Coordinator,
-    cells: &'a Cells<'_>,
-    metric: Metric,
-) -> impl Iterator<Item = ((&'a EndpointName, EndpointIndex), (&'a EndpointName, EndpointIndex), Cell)> {
-    let matrix = state.matrix();
-    matrix.endpoints().flat_map(move |source| {
-        let targets = matrix.endpoints().filter(move |target| target.1 != source.1);
-        targets.map(move |target| (source, target, cells.cell(metric, source.1, target.1)))
-    })
-}
-
 /// `GET /metrics/pairs`: a series for each pair while there are few.
 pub(crate) async fn pairs(State(hub): State<Arc<Hub>>) -> Response {
-    let body = hub.read(|state, now| {
-        let endpoints = state.matrix().len() as u64;
-        let total = endpoints * endpoints.saturating_sub(1);
-        let cells = state.shown(now.wall);
-        let rows = all_cells(state, &cells, Metric::Latency)
-            .map(|(source, target, latency)| row(state, &cells, source, target, &latency, now));
-        let rows: Vec<_> = rows.collect();
-        metrics::pairs(total, hub.pairs_max.into(), rows.iter().cloned()).collect::<String>()
-    });
-    text(body)
+    text(hub.read(|state, now| pairs_text(state, now, hub.pairs_max.into())))
+}
+
+fn pairs_text(state: &Coordinator, now: Now, pairs_max: u64) -> String {
+    let (matrix, cells) = (state.matrix(), state.shown(now.wall));
+    let endpoints = matrix.len() as u64;
+    let total = endpoints * endpoints.saturating_sub(1);
+    if total <= pairs_max {
+        let all = matrix.endpoints().flat_map(|(_, source)| {
+            let others = matrix.endpoints().map(|(_, target)| target);
+            others.filter(move |target| *target != source).map(move |target| (source, target))
+        });
+        let rows: Vec<_> = all.map(|(source, target)| row(state, &cells, source, target)).collect();
+        return metrics::pairs(total, pairs_max, rows.iter().copied()).collect();
+    }
+    let counted = Metric::ALL.map(|metric| (metric, state.counted(metric, now)));
+    // Once each, in the order of their numbers.
+    let not_ok: BTreeSet<_> = counted
+        .iter()
+        .flat_map(|(_, counted)| counted.tally.failed.iter().chain(&counted.tally.stale))
+        .collect();
+    let rows: Vec<_> =
+        not_ok.into_iter().map(|&(source, target)| row(state, &cells, source, target)).collect();
+    let mut out: String = metrics::pairs(total, pairs_max, rows.iter().copied()).collect();
+    for (place, of) in [WorstOf::Nodes, WorstOf::Leaves].into_iter().enumerate() {
+        let worst: Vec<_> =
+            counted.iter().flat_map(|(metric, counted)| worst(state, *metric, counted, place)).collect();
+        if worst.len() as u64 <= pairs_max * Metric::ALL.len() as u64 {
+            out += &metrics::worst_pairs(of, &worst);
+        }
+    }
+    out
+}
+
+/// The worst figures between nodes (0) or leaves (1).
+fn worst<'a>(
+    state: &Coordinator,
+    metric: Metric,
+    counted: &'a Counted,
+    place: usize,
+) -> impl Iterator<Item = WorstRow<'a>> {
+    let names = if place == 0 { &counted.nodes } else { &counted.leaves };
+    let method = views::method_of_all(state, metric);
+    let figures = counted.tally.worst.get(place).into_iter().flat_map(Worst::figures);
+    figures.filter_map(move |(source, target, figure)| {
+        Some(WorstRow { source: names.get(source)?, target: names.get(target)?, metric, method, figure })
+    })
 }
 
 fn row<'a>(
     state: &'a Coordinator,
     cells: &Cells<'_>,
-    source: (&'a EndpointName, EndpointIndex),
-    target: (&'a EndpointName, EndpointIndex),
-    latency: &Cell,
-    now: Now,
+    source: EndpointIndex,
+    target: EndpointIndex,
 ) -> PairRow<'a> {
-    let bandwidth = cells.cell(Metric::Bandwidth, source.1, target.1);
-    let fresh_for = cells.fresh_for(source.1, target.1);
-    let state_of = |cell: &Cell| views::shown(cell.state(now.wall, fresh_for));
-    let (p50_ns, p99_ns) = match latency {
-        Cell::Known { measured: Measured::Latency(stats, _), .. } => (Some(stats.p50_ns), stats.p99_ns),
+    let matrix = state.matrix();
+    let cell = |metric| cells.brief(metric, source, target);
+    let [latency, bandwidth, ping] = [Metric::Latency, Metric::Bandwidth, Metric::Ping].map(cell);
+    let fresh_since = cells.light(source, target).fresh_since;
+    let state_of = |cell: Brief| views::shown(cell.state(fresh_since));
+    let figures = |cell: Brief| match cell {
+        Brief::Known { headline, p99_ns, .. } => (headline, p99_ns),
         _ => (None, None),
     };
-    let average_bps = match &bandwidth {
-        Cell::Known { measured: Measured::Bandwidth(stats, _), .. } => Some(stats.average_bps),
-        _ => None,
-    };
-    let ping = cells.cell(Metric::Ping, source.1, target.1);
-    let known = state.matrix().cell(Metric::Ping, source.1, target.1) != Cell::Never;
-    let pinged = known || is_for(state, Metric::Ping, source.1, target.1);
-    let pings = match &ping {
-        Cell::Known { measured: Measured::Ping(figures), .. } => Some(figures),
-        _ => None,
+    // What nobody measures in this way is not told of.
+    let is_for = |metric| {
+        matrix.written_at(metric, source, target).is_some() || cells.is_expected(metric, source, target)
     };
     PairRow {
-        source: source.0,
-        target: target.0,
-        rail: views::rail_of(state, source.1, target.1),
-        latency: PairLatency {
+        source: matrix.name(source),
+        target: matrix.name(target),
+        rail: views::rail_of(state, source, target),
+        latency: is_for(Metric::Latency).then(|| PairLatency {
             state: state_of(latency),
-            p50_ns,
-            p99_ns,
-            method: views::method(state, Metric::Latency, source.1),
+            p50_ns: figures(latency).0,
+            p99_ns: figures(latency).1,
+            method: views::method(state, Metric::Latency, source),
             clock: CLOCK,
-        },
-        bandwidth: PairBandwidth {
-            state: state_of(&bandwidth),
-            average_bps,
-            method: views::method(state, Metric::Bandwidth, source.1),
-            clock: CLOCK,
-        },
-        ping: pinged.then(|| PairPing {
-            state: state_of(&ping),
-            p50_ns: pings.and_then(|figures| figures.network).map(|network| network.p50_ns),
-            clock: pings.map_or(CLOCK, |figures| figures.clock.as_str()),
         }),
+        bandwidth: PairBandwidth {
+            state: state_of(bandwidth),
+            average_bps: figures(bandwidth).0,
+            method: views::method(state, Metric::Bandwidth, source),
+            clock: CLOCK,
+        },
+        ping: is_for(Metric::Ping).then(|| PairPing {
+            state: state_of(ping),
+            p50_ns: figures(ping).0,
+            clock: matrix.ping_clock(source, target).as_str(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_control::coordinator::Settings;
+    use rdmascope_localise::Matrix;
+    use rdmascope_model::{Cause, EndpointName, Failure, Mono, Side, Step, Wall};
+
+    const NOW: Now = Now { mono: Mono(1), wall: Wall(2_000) };
+
+    /// Ten endpoints of which one reached nobody.
+    fn state() -> Coordinator {
+        let mut matrix = Matrix::default();
+        let names = (0..10).map(|at| format!("n{at}/d/1").parse::<EndpointName>().unwrap());
+        let names: Vec<_> = names.collect();
+        let all: Vec<_> = names.iter().map(|name| matrix.intern(name)).collect();
+        let evidence = "state DOWN".to_owned();
+        let failure = Failure { cause: Cause::PortDown, step: Step::Admit, side: Side::Source, evidence };
+        for &target in &all[1..] {
+            matrix.fail(Metric::Latency, all[0], target, Wall(1_000), &failure);
+        }
+        let mut part = Vec::new();
+        matrix.keep(Metric::Latency, all[0], 10, &mut part);
+        let mut state = Coordinator::new(Settings::default(), 1);
+        let numbers = state.restore_names(&names);
+        assert_eq!(state.restore(&part, &numbers, NOW), Ok(9));
+        state
+    }
+
+    #[test]
+    fn pairs_that_failed_are_there_on_both_sides_of_the_limit() {
+        let state = state();
+        for (pairs_max, series, left_out) in [(90, 90, 0), (89, 9, 81)] {
+            let text = pairs_text(&state, NOW, pairs_max);
+            let of = |words: &str| {
+                let line = |line: &&str| line.starts_with("rdmascope_pair_state{") && line.contains(words);
+                text.lines().filter(line).count()
+            };
+            assert_eq!(of(r#"metric="latency",state="failed""#), 9, "limit {pairs_max}: {text}");
+            assert_eq!(of(r#"metric="latency""#), series, "limit {pairs_max}");
+            assert!(text.contains(&format!("rdmascope_pairs_left_out {left_out}\n")), "limit {pairs_max}");
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! The matrix on disk: written every half minute, read once at the start. It is a help, not a truth: agents bring back what
 //! they know anyway, and a file that is damaged is left aside with a word in the log.
 //!
-//! The file is a sequence of agents' result frames, each behind its length (four bytes, little-endian), so that it is read
-//! with the same care as what comes from the network. It is written beside and renamed, never half.
+//! The file: `rdmsnap2`, then parts, each behind its length (u32) and its check (u64), little-endian. The first part has the names of the
+//! endpoints, one a line; each other one the cells of one source and metric (`localise`, `keep.rs`). It is written beside and renamed,
+//! never half. With pings between all of 4,096 endpoints it has a gigabyte.
 
 use crate::hub::Hub;
-use rdmascope_link::{FRAME_BYTES_MAX, RESULTS_PER_FRAME_MAX, ToCoordinator};
 use rdmascope_localise::EndpointIndex;
+use rdmascope_model::{EndpointName, Metric};
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,11 @@ use tracing::{info, warn};
 /// How often it is written; what was measured since then comes back from the agents.
 const EVERY: Duration = Duration::from_secs(30);
 /// First bytes of the file: what it is, and the version of its form.
-const MAGIC: &[u8; 8] = b"rdmsnap1";
+const MAGIC: &[u8; 8] = b"rdmsnap2";
+/// A source with 4,096 rows has 250 KB, and all texts there are 16 MB.
+const PART_BYTES_MAX: usize = 32 << 20;
+/// Fewer and larger writes than parts.
+const BUFFER_BYTES: usize = 1 << 20;
 
 /// Reads what an earlier coordinator kept.
 pub(crate) fn load(hub: &Hub, folder: &Path) {
@@ -60,18 +65,63 @@ fn file(folder: &Path) -> PathBuf {
     folder.join("matrix.snapshot")
 }
 
+/// One part of the file: its length and its check before it.
+fn put(out: &mut impl Write, part: &[u8]) -> io::Result<()> {
+    out.write_all(&u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes())?;
+    out.write_all(&check(part).to_le_bytes())?;
+    out.write_all(part)
+}
+
+/// The next part; `None` at the end of the file.
+fn take(input: &mut impl Read, part: &mut Vec<u8>) -> io::Result<Option<()>> {
+    let mut length = [0; 4];
+    match input.read_exact(&mut length) {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    }
+    let length = u32::from_le_bytes(length) as usize;
+    if length > PART_BYTES_MAX {
+        return Err(wrong(format!("a part of {length} bytes")));
+    }
+    let mut sum = [0; 8];
+    input.read_exact(&mut sum)?;
+    part.resize(length, 0);
+    input.read_exact(part)?;
+    if check(part) != u64::from_le_bytes(sum) {
+        return Err(wrong("a part that is damaged".to_owned()));
+    }
+    Ok(Some(()))
+}
+
+/// Tells a part from one in which something changed; not against somebody who changes it with intent.
+fn check(part: &[u8]) -> u64 {
+    let (words, rest) = part.as_chunks();
+    let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+    let sum = words.iter().fold(part.len() as u64, |sum, word| mix(sum, u64::from_le_bytes(*word)));
+    rest.iter().fold(sum, |sum, byte| mix(sum, u64::from(*byte)))
+}
+
+fn wrong(what: String) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, what)
+}
+
 fn write(hub: &Hub, folder: &Path) -> io::Result<()> {
     let beside = folder.join("matrix.snapshot.new");
-    let mut out = BufWriter::new(File::create(&beside)?);
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, File::create(&beside)?);
     out.write_all(MAGIC)?;
-    // One source at a time, so that the lock is held for microseconds.
-    let endpoints = hub.read(|state, _| state.matrix().len());
-    for index in 0..u32::try_from(endpoints).unwrap_or(u32::MAX) {
-        let results = hub.read(|state, _| state.results_from(EndpointIndex(index)));
-        for portion in results.chunks(RESULTS_PER_FRAME_MAX) {
-            let frame = ToCoordinator::Results(portion.to_vec()).encode();
-            out.write_all(&u32::try_from(frame.len()).unwrap_or(u32::MAX).to_le_bytes())?;
-            out.write_all(&frame)?;
+    // Endpoints that come while this is written are in the next one.
+    let names = hub.read(|state, _| state.kept_names());
+    let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
+    put(&mut out, names.iter().map(|name| format!("{name}\n")).collect::<String>().as_bytes())?;
+    let mut part = Vec::new();
+    for source in (0..count).map(EndpointIndex) {
+        for metric in Metric::ALL {
+            // One source at a time, so that the lock is held for microseconds and no second matrix is made.
+            part.clear();
+            hub.read(|state, _| state.keep(metric, source, count, &mut part));
+            if !part.is_empty() {
+                put(&mut out, &part)?;
+            }
         }
     }
     out.into_inner()?.sync_all()?;
@@ -79,34 +129,30 @@ fn write(hub: &Hub, folder: &Path) -> io::Result<()> {
 }
 
 fn read(hub: &Hub, path: &Path) -> io::Result<usize> {
-    let wrong = |what: String| io::Error::new(ErrorKind::InvalidData, what);
-    let mut input = BufReader::new(File::open(path)?);
+    let mut input = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
     let mut magic = [0; MAGIC.len()];
     input.read_exact(&mut magic)?;
     if &magic != MAGIC {
         return Err(wrong("it is not a matrix snapshot of this version".to_owned()));
     }
-    let mut count = 0;
-    loop {
-        let mut length = [0; 4];
-        match input.read_exact(&mut length) {
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(count),
-            other => other?,
-        }
-        let length = u32::from_le_bytes(length) as usize;
-        if length > FRAME_BYTES_MAX {
-            return Err(wrong(format!("a part of {length} bytes")));
-        }
-        let mut frame = vec![0; length];
-        input.read_exact(&mut frame)?;
-        let ToCoordinator::Results(results) =
-            ToCoordinator::decode(&frame).map_err(|e| wrong(e.to_string()))?
-        else {
-            return Err(wrong("a part that holds no results".to_owned()));
-        };
-        count += results.len();
-        hub.write(|state, now| state.restore(results, now));
+    let mut part = Vec::new();
+    if take(&mut input, &mut part)?.is_none() {
+        return Err(wrong("it is cut short".to_owned()));
     }
+    let names = std::str::from_utf8(&part).map_err(|error| wrong(error.to_string()))?;
+    let names: Result<Vec<EndpointName>, _> = names.lines().map(str::parse).collect();
+    let names = names.map_err(|error| wrong(error.to_string()))?;
+    let numbers = hub.write(|state, _| state.restore_names(&names));
+    let mut count = 0;
+    while take(&mut input, &mut part)?.is_some() {
+        // Cells of endpoints that are too many are the only ones that nobody knows.
+        match hub.write(|state, now| state.restore(&part, &numbers, now)) {
+            Ok(cells) => count += cells,
+            Err(_) if numbers.len() < names.len() => {}
+            Err(error) => return Err(wrong(error.to_string())),
+        }
+    }
+    Ok(count)
 }
 
 #[cfg(test)]
@@ -114,11 +160,8 @@ mod tests {
     use super::*;
     use rdmascope_control::coordinator::{Coordinator, Settings};
     use rdmascope_host::Clock;
-    use rdmascope_link::ProbeResult;
-    use rdmascope_localise::Cell;
-    use rdmascope_model::{
-        BandwidthStats, Cause, CounterDelta, Failure, Metric, Outcome, Role, Side, Step, Wall,
-    };
+    use rdmascope_localise::{Cell, Matrix, Measured};
+    use rdmascope_model::{BandwidthStats, Cause, CounterDelta, Failure, Side, Step, Wall};
 
     fn hub() -> Hub {
         Hub::new(Settings::default(), 1, Clock::new(), None, false, 100).unwrap()
@@ -130,18 +173,25 @@ mod tests {
         folder
     }
 
-    fn result(outcome: Outcome) -> ProbeResult {
-        ProbeResult {
-            lease: None,
-            local: "a/d/1".parse().unwrap(),
-            peer: "b/d/1".parse().unwrap(),
-            role: Role::Source,
-            metric: Some(Metric::Bandwidth),
-            measured_at: Wall(1_000),
-            outcome,
-            effects: None,
-            evidence: String::new(),
-        }
+    /// What a coordinator knows whose last probe of bandwidth from a to b ended like this.
+    fn knows(fill: impl Fn(&mut Matrix, EndpointIndex, EndpointIndex) -> bool) -> Hub {
+        let mut matrix = Matrix::default();
+        let names = ["a/d/1", "b/d/1"].map(|name| name.parse::<EndpointName>().unwrap());
+        let [a, b] = names.each_ref().map(|name| matrix.intern(name));
+        assert!(fill(&mut matrix, a, b));
+        let mut part = Vec::new();
+        matrix.keep(Metric::Bandwidth, a, 2, &mut part);
+        let hub = hub();
+        hub.write(|state, now| {
+            let numbers = state.restore_names(&names);
+            state.restore(&part, &numbers, now).unwrap();
+        });
+        hub
+    }
+
+    fn failed() -> Failure {
+        let evidence = "state DOWN".to_owned();
+        Failure { cause: Cause::PortDown, step: Step::Admit, side: Side::Target, evidence }
     }
 
     fn cell(state: &Coordinator) -> Cell {
@@ -159,18 +209,12 @@ mod tests {
             variation_permille: None,
             completions: 6,
         };
-        let failure = Failure {
-            cause: Cause::PortDown,
-            step: Step::Admit,
-            side: Side::Target,
-            evidence: "state DOWN".to_owned(),
-        };
-        let outcomes =
-            [Outcome::Bandwidth(stats, CounterDelta { retransmits: Some(5) }), Outcome::Failed(failure)];
+        let measured = Measured::Bandwidth(stats, CounterDelta { retransmits: Some(5) });
         let folder = folder("back");
-        for outcome in outcomes {
-            let before = hub();
-            before.write(|state, now| state.restore(vec![result(outcome)], now));
+        for before in [
+            knows(|matrix, a, b| matrix.record(a, b, Wall(1_000), &measured)),
+            knows(|matrix, a, b| matrix.fail(Metric::Bandwidth, a, b, Wall(1_000), &failed())),
+        ] {
             save(&before, &folder);
             let after = hub();
             load(&after, &folder);
@@ -181,23 +225,30 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_another_version_is_refused_and_leaves_the_matrix_as_it_was() {
+        let folder = folder("version");
+        save(&knows(|matrix, a, b| matrix.fail(Metric::Bandwidth, a, b, Wall(1_000), &failed())), &folder);
+        let own = fs::read(file(&folder)).unwrap();
+        for version in [b"rdmsnap1", b"rdmsnap3"] {
+            fs::write(file(&folder), [version.as_slice(), &own[version.len()..]].concat()).unwrap();
+            let after = hub();
+            assert_eq!(read(&after, &file(&folder)).unwrap_err().kind(), ErrorKind::InvalidData);
+            assert!(after.read(|state, _| state.matrix().is_empty()));
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
     fn a_damaged_file_is_an_error_and_nothing_worse() {
         let folder = folder("damaged");
-        let kept = hub();
-        let failed = Failure {
-            cause: Cause::PortDown,
-            step: Step::Admit,
-            side: Side::Target,
-            evidence: String::new(),
-        };
-        kept.write(|state, now| state.restore(vec![result(Outcome::Failed(failed))], now));
+        let kept = knows(|matrix, a, b| matrix.fail(Metric::Bandwidth, a, b, Wall(1_000), &failed()));
         save(&kept, &folder);
         let good = fs::read(file(&folder)).unwrap();
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0x55;
             fs::write(file(&folder), &bad).unwrap();
-            drop(read(&hub(), &file(&folder)));
+            assert!(read(&hub(), &file(&folder)).is_err(), "byte {at} is another one");
             fs::write(file(&folder), &good[..at]).unwrap();
             drop(read(&hub(), &file(&folder)));
         }

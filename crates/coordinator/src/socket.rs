@@ -59,7 +59,7 @@ async fn talk(
         tokio::select! {
             next = outgoing.recv() => match next {
                 Some(Outgoing::Frame(frame)) => {
-                    if let Err(error) = socket.send(Message::Binary(frame.into())).await {
+                    if let Err(error) = socket.send(Message::Binary(frame)).await {
                         return error.to_string();
                     }
                 }

@@ -2,15 +2,18 @@
 
 use crate::incidents;
 use crate::sweeps::sweep;
-use rdmascope_control::coordinator::{Coordinator, Endpoint, LeafSource, RailSource, Shown as Cells};
+use rdmascope_control::coordinator::{Coordinator, Endpoint, LeafSource, RailSource};
 use rdmascope_expose::api::{
-    BandwidthFigures, CellState as Shown, CellView, EndpointList, EndpointView, LatencyFigures, Matrix,
-    MatrixCell, MatrixHead, NodeList, NodePause, NodeView, PairVerdict, PairView, PauseLevel, PauseView,
-    PingFigures, StatusView, SweepState,
+    BandwidthFigures, CellReason, CellState as Shown, CellView, EndpointList, EndpointView, LatencyFigures,
+    MatrixCells, MatrixHead, MatrixRow, MatrixWriter, Needed, NodeList, NodePause, NodeView, PairVerdict,
+    PairView, PauseLevel, PauseView, PingFigures, StatusView, SweepState,
 };
 use rdmascope_link::PauseFlags;
-use rdmascope_localise::{Cell, CellState, EndpointIndex, Measured, PairEnds, median, ping_verdicts};
+use rdmascope_localise::{
+    Brief, Cell, CellState, Columns, EndpointIndex, Measured, PairEnds, Wanted, ping_verdicts,
+};
 use rdmascope_model::{CounterDelta, Fabric, Metric, Now, StampClock, Wall};
+use std::cell::RefCell;
 
 /// Version of this program.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -29,7 +32,7 @@ pub(crate) fn method(state: &Coordinator, metric: Metric, source: EndpointIndex)
 }
 
 /// The method of a whole matrix; `mixed` where it holds endpoints of several kinds.
-fn method_of_all(state: &Coordinator, metric: Metric) -> &'static str {
+pub(crate) fn method_of_all(state: &Coordinator, metric: Metric) -> &'static str {
     let mut methods = state.members().endpoints().map(|(index, _)| method(state, metric, index));
     let first = methods.next().unwrap_or("unknown");
     if methods.all(|method| method == first) { first } else { "mixed" }
@@ -228,7 +231,7 @@ fn cell<F>(
                 Measured::Latency(_, delta) | Measured::Bandwidth(_, delta) => *delta,
                 Measured::Ping(_) => CounterDelta { retransmits: None },
             };
-            let median = Fresh::of(state, &shown, metric, now).median.filter(|&median| median > 0);
+            let median = Fresh::of(state, metric, now).median.filter(|&median| median > 0);
             let ratio = measured.headline().zip(median).map(|(value, median)| value as f64 / median as f64);
             match figures(&measured) {
                 Some(figures) => {
@@ -250,46 +253,23 @@ pub(crate) struct Fresh {
 }
 
 impl Fresh {
-    pub(crate) fn of(state: &Coordinator, cells: &Cells<'_>, metric: Metric, now: Now) -> Self {
-        let matrix = state.matrix();
-        let indices: Vec<_> = matrix.endpoints().map(|(_, index)| index).collect();
-        let (mut values, mut software, mut hardware) = (Vec::new(), false, false);
-        for &source in &indices {
-            for &target in indices.iter().filter(|&&target| target != source) {
-                let cell = cells.cell(metric, source, target);
-                if let (CellState::Fresh, Cell::Known { measured, .. }) =
-                    (cell.state(now.wall, cells.fresh_for(source, target)), &cell)
-                {
-                    values.extend(measured.headline());
-                    match measured {
-                        Measured::Ping(figures) if figures.clock == StampClock::Hardware => hardware = true,
-                        _ => software = true,
-                    }
-                }
-            }
-        }
-        let clock = match (software, hardware) {
+    /// As they are now, or in a large matrix as they were when it was last counted.
+    pub(crate) fn of(state: &Coordinator, metric: Metric, now: Now) -> Self {
+        let counted = state.counted(metric, now);
+        let clock = match (counted.tally.software, counted.tally.hardware) {
             (true, true) => "mixed",
             (false, true) => StampClock::Hardware.as_str(),
             (_, false) => CLOCK,
         };
-        Self { median: median(&mut values), clock }
+        Self { median: counted.tally.median(), clock }
     }
 }
 
-/// Lends the matrix of a metric, in the order of endpoint names, to `use_it`.
-pub(crate) fn with_matrix<T>(
-    state: &Coordinator,
-    metric: Metric,
-    now: Now,
-    use_it: impl FnOnce(&Matrix<'_>) -> T,
-) -> T {
+/// Everything of a matrix but its cells, and who its rows and columns are.
+pub(crate) fn matrix_head(state: &Coordinator, metric: Metric, now: Now) -> (MatrixHead, Vec<EndpointIndex>) {
     let matrix = state.matrix();
-    let fresh_for = state.fresh_for();
-    let shown_cells = state.shown(now.wall);
-    let fresh = Fresh::of(state, &shown_cells, metric, now);
-    let (names, indices): (Vec<_>, Vec<_>) =
-        matrix.endpoints().map(|(name, index)| (name.to_string(), index)).unzip();
+    let fresh = Fresh::of(state, metric, now);
+    let (endpoints, indices) = matrix.endpoints().map(|(name, index)| (name.to_string(), index)).unzip();
     let head = MatrixHead {
         metric,
         method: method_of_all(state, metric),
@@ -297,31 +277,38 @@ pub(crate) fn with_matrix<T>(
         revision: matrix.revision(),
         generated_at: now.wall,
         coverage_seconds: state.coverage().map(|c| c.as_secs_f64()),
-        stale_after_seconds: fresh_for.as_secs_f64(),
+        stale_after_seconds: state.fresh_for().as_secs_f64(),
         median: fresh.median,
-        endpoints: names,
+        endpoints,
     };
-    let cells = |row: usize, column: usize| {
-        let (source, target) = (indices[row], indices[column]);
-        let cell = shown_cells.cell(metric, source, target);
-        let shown_state = shown(cell.state(now.wall, shown_cells.fresh_for(source, target)));
-        let bare = MatrixCell { state: shown_state, at: cell.at(), ..MatrixCell::NEVER };
-        match &cell {
-            Cell::Never => MatrixCell::NEVER,
-            Cell::Failed { .. } => MatrixCell { failure: matrix.failure(metric, source, target), ..bare },
-            Cell::Excluded { why, .. } => MatrixCell { exclusion: Some(*why), ..bare },
-            Cell::Known { measured, .. } => {
-                let p99_ns = match measured {
-                    Measured::Latency(stats, _) => stats.p99_ns,
-                    Measured::Bandwidth(..) | Measured::Ping(_) => None,
-                };
-                let loss_ratio = match measured {
-                    Measured::Ping(figures) => figures.loss_ratio(),
-                    Measured::Latency(..) | Measured::Bandwidth(..) => None,
-                };
-                MatrixCell { value: measured.headline(), p99_ns, loss_ratio, ..bare }
-            }
-        }
+    (head, indices)
+}
+
+/// The next portion of a matrix that is being written: its cells as they are now.
+pub(crate) fn matrix_portion(
+    state: &Coordinator,
+    now: Now,
+    metric: Metric,
+    (writer, cells_max): (&mut MatrixWriter, usize),
+    indices: &[EndpointIndex],
+) -> Option<Vec<u8>> {
+    let (matrix, cells) = (state.matrix(), state.shown(now.wall));
+    let lights = cells.lights();
+    let letters = CellState::ALL.map(|state| shown(state).letter() as u8);
+    let columns = RefCell::new(Columns::default());
+    let row = |source: usize, needed: Needed, read: &mut dyn FnMut(MatrixRow<'_>)| {
+        let mut columns = columns.borrow_mut();
+        let wanted = Wanted { figures: needed.figures, beside: needed.beside, at: needed.at };
+        let source = indices[source];
+        let light = |target| lights(source, target);
+        columns.read(matrix, metric, (source, indices), (now.wall, light), letters, wanted);
+        let Columns { states, figures, beside, at_ms } = &*columns;
+        read(MatrixRow { states, figures, beside, at_ms });
     };
-    use_it(&Matrix { head: &head, cells: &cells })
+    let reason = |source: usize, target: usize| match cells.brief(metric, indices[source], indices[target]) {
+        Brief::Failed { cause, step, side, .. } => Some(CellReason::Failed(cause, step, side)),
+        Brief::Excluded { why, .. } => Some(CellReason::Excluded(why)),
+        Brief::Never | Brief::Known { .. } => None,
+    };
+    writer.next(cells_max, MatrixCells { row: &row, reason: &reason })
 }

@@ -6,8 +6,9 @@ mod probe;
 use crate::wire::{self, AgentKind, CoordinatorKind};
 use crate::{
     BASIS_MAX, ENDPOINTS_PER_AGENT_MAX, EVENTS_PER_FRAME_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX,
-    FINDINGS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief, FrameError, Hello, NodeEvent, OFFER_BYTES_MAX,
-    PINGS_PER_FRAME_MAX, PauseFlags, RESULTS_PER_FRAME_MAX, RelayPayload, ToAgent, ToCoordinator, to_wire,
+    FINDINGS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief, FrameError, Hello, NUMBERED_PER_FRAME_MAX, NodeEvent,
+    OFFER_BYTES_MAX, PINGS_PER_FRAME_MAX, PauseFlags, RESULTS_PER_FRAME_MAX, RelayPayload, ToAgent,
+    ToCoordinator, numbered, to_wire,
 };
 use prost::Message;
 use rdmascope_model::{
@@ -43,6 +44,10 @@ impl ToCoordinator {
             AgentKind::Pings(p) => Self::Pings {
                 reports: list("ping reports", p.reports, PINGS_PER_FRAME_MAX, ping::report)?,
                 heard: list("heard pings", p.heard, PINGS_PER_FRAME_MAX, ping::heard)?,
+            },
+            AgentKind::Numbered(n) => Self::Numbered {
+                reports: numbered::decode_reports(&n.reports, NUMBERED_PER_FRAME_MAX)?,
+                heard: numbered::decode_heard(&n.heard, NUMBERED_PER_FRAME_MAX)?,
             },
             AgentKind::Results(r) => {
                 Self::Results(list("results", r.results, RESULTS_PER_FRAME_MAX, probe::result)?)
@@ -98,7 +103,7 @@ fn bounded(bytes: &[u8]) -> Result<&[u8], FrameError> {
     if bytes.len() <= FRAME_BYTES_MAX { Ok(bytes) } else { Err(FrameError::TooLong(bytes.len())) }
 }
 
-fn bad(field: &'static str, what: impl Into<String>) -> FrameError {
+pub(crate) fn bad(field: &'static str, what: impl Into<String>) -> FrameError {
     FrameError::BadField { field, what: what.into() }
 }
 

@@ -5,16 +5,19 @@
 
 mod fit;
 mod from_wire;
+mod numbered;
 mod to_wire;
 mod version;
 mod wire;
 
+pub use numbered::{NumberedHeard, NumberedReport};
 pub use version::{PROTOCOL_MAX, PROTOCOL_MIN, VersionMismatch, negotiate};
 
 use rdmascope_model::{
     Effects, EndpointInfo, EndpointName, Heard, LeaseId, MeshSweep, Metric, Outcome, Peer, PingStats,
     ProbePlan, Role, Status, Wall,
 };
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Largest frame that either side accepts, bytes.
@@ -39,6 +42,8 @@ pub const EVENTS_SINCE: u32 = 2;
 pub const PINGS_SINCE: u32 = 3;
 /// Batches of pings, or of heard pings, in one frame; 60 × at most 800 bytes stay below a frame.
 pub const PINGS_PER_FRAME_MAX: usize = 60;
+/// The same told by numbers; 256 × 84 bytes are a third of a frame.
+pub const NUMBERED_PER_FRAME_MAX: usize = 256;
 /// Path labels in one result.
 pub const LABELS_MAX: usize = 256;
 /// Results in one frame; 100 × about 200 bytes stay well below a frame.
@@ -82,6 +87,13 @@ pub enum ToCoordinator {
         /// Batches of others.
         heard: Vec<Heard>,
     },
+    /// The same by the numbers of the address book, to a coordinator that gave some: a version that knows this frame.
+    Numbered {
+        /// Batches of our own pings.
+        reports: Vec<NumberedReport>,
+        /// Batches of others.
+        heard: Vec<NumberedHeard>,
+    },
     /// What happened on the node, oldest first. Sent again after a reconnect until [`ToAgent::EventsSeen`]. Since version 2.
     Events(Vec<NodeEvent>),
 }
@@ -114,7 +126,10 @@ pub enum ToAgent {
         /// Peers in the whole book.
         total: u32,
         /// This part's peers, new or with another address than before.
-        peers: Vec<Peer>,
+        peers: Arc<[Peer]>,
+        /// Their numbers, one for each and in the same order, by which pings may be told on this connection; none from an older
+        /// coordinator.
+        numbers: Arc<[u32]>,
         /// Peers of the base that are not in the book any more.
         removed: Vec<EndpointName>,
     },

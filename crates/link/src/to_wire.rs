@@ -6,6 +6,7 @@ mod probe;
 use crate::wire::{self, AgentKind, CoordinatorKind};
 use crate::{
     EventKind, Fact, FindingBrief, Hello, NodeEvent, PauseFlags, RelayPayload, ToAgent, ToCoordinator,
+    numbered,
 };
 use prost::Message;
 use rdmascope_model::{
@@ -37,6 +38,10 @@ impl ToCoordinator {
                 reports: reports.iter().map(ping::report).collect(),
                 heard: heard.iter().map(ping::heard).collect(),
             }),
+            Self::Numbered { reports, heard } => AgentKind::Numbered(wire::Numbered {
+                reports: numbered::encode_reports(reports),
+                heard: numbered::encode_heard(heard),
+            }),
             Self::Results(results) => {
                 AgentKind::Results(wire::Results { results: results.iter().map(probe::result).collect() })
             }
@@ -57,18 +62,21 @@ impl ToAgent {
             }),
             Self::Refused { message } => CoordinatorKind::Refused(message.clone()),
             Self::HeartbeatReply => CoordinatorKind::HeartbeatReply(wire::Empty {}),
-            Self::Book { generation, base, total, peers, removed } => CoordinatorKind::Book(wire::Book {
-                generation: *generation,
-                total: *total,
-                peers: peers.iter().map(|peer| name(&peer.name)).collect(),
-                base: *base,
-                addresses: peers.iter().map(ping::peer_address).collect(),
-                removed: removed.iter().map(name).collect(),
-                rails: match peers.iter().any(|peer| peer.rail != 0) {
-                    true => peers.iter().map(|peer| peer.rail).collect(),
-                    false => Vec::new(),
-                },
-            }),
+            Self::Book { generation, base, total, peers, numbers, removed } => {
+                CoordinatorKind::Book(wire::Book {
+                    generation: *generation,
+                    total: *total,
+                    peers: peers.iter().map(|peer| name(&peer.name)).collect(),
+                    base: *base,
+                    addresses: peers.iter().map(ping::peer_address).collect(),
+                    removed: removed.iter().map(name).collect(),
+                    rails: match peers.iter().any(|peer| peer.rail != 0) {
+                        true => peers.iter().map(|peer| peer.rail).collect(),
+                        false => Vec::new(),
+                    },
+                    numbers: numbers.to_vec(),
+                })
+            }
             Self::Grant {
                 epoch,
                 generation,

@@ -2,14 +2,15 @@
 
 use rdmascope_link::{
     BASIS_MAX, EVIDENCE_BYTES_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief,
-    FrameError, Hello, NodeEvent, PauseFlags, PingReport, ProbeResult, RelayPayload, ToAgent, ToCoordinator,
+    FrameError, Hello, NUMBERED_PER_FRAME_MAX, NodeEvent, NumberedHeard, NumberedReport, PauseFlags,
+    PingReport, ProbeResult, RelayPayload, ToAgent, ToCoordinator,
 };
 use rdmascope_model::{
     BandwidthSpec, BandwidthStats, Carrier, Cause, Congestion, CounterDelta, DatagramAddress, Delays,
     EchoSpec, EchoStats, Effects, EndpointInfo, EndpointName, Exclusion, Fabric, Failure, Gid, Heard,
     LabelBy, LabelResult, LatencySpec, LatencyStats, LeaseId, Manner, Marks, Memory, MeshSweep, Metric,
-    Operation, Outcome, Peer, PerPriority, PingCounts, PingSpec, PingStats, ProbePlan, ProbeSpec, Reading,
-    Role, Side, StampClock, Status, Step, SwitchPort, Urgency, Wall,
+    Operation, Outcome, PackedPings, Peer, PerPriority, PingCounts, PingFigures, PingSpec, PingStats,
+    ProbePlan, ProbeSpec, Reading, Role, Side, StampClock, Status, Step, SwitchPort, Urgency, Wall,
 };
 use std::time::Duration;
 
@@ -263,6 +264,16 @@ fn results() -> Vec<ToCoordinator> {
                 large: 8,
             }],
         },
+        ToCoordinator::Numbered {
+            reports: vec![NumberedReport {
+                local: 4_095,
+                peer: 0,
+                measured_at: Wall(1_796_000_000_004),
+                batch: 0x8000_0001,
+                figures: PackedPings::pack(&PingFigures::from(&pings())),
+            }],
+            heard: vec![NumberedHeard { local: 4_095, peer: 0, batch: 78, small: 254, large: 8 }],
+        },
     ]
 }
 
@@ -275,10 +286,12 @@ fn coordinator_frames() -> Vec<ToAgent> {
             generation: 4,
             base: 3,
             total: 900,
-            peers: vec![
+            peers: [
                 Peer { name: name("b/mlx5_0/1"), address: Some(address()), rail: 3 },
                 Peer { name: name("c/siw0/1"), address: None, rail: 0 },
-            ],
+            ]
+            .into(),
+            numbers: [4_095, 0].into(),
             removed: vec![name("d/mlx5_0/1")],
         },
         ToAgent::Grant {
@@ -343,6 +356,28 @@ fn foreign_bytes_are_refused_and_never_panic() {
     assert!(matches!(ToCoordinator::decode(b"GET / HTTP/1.1"), Err(FrameError::Undecodable(_))));
     assert!(matches!(ToCoordinator::decode(&[]), Err(FrameError::UnknownKind)));
     assert!(matches!(ToAgent::decode(&vec![0; FRAME_BYTES_MAX + 1]), Err(FrameError::TooLong(_))));
+}
+
+#[test]
+fn numbered_pings_that_contradict_themselves_or_are_too_many_are_refused() {
+    let mut figures = PingFigures::from(&pings());
+    let report = |figures: &PingFigures| NumberedReport {
+        local: 1,
+        peer: 2,
+        measured_at: Wall(1),
+        batch: 1,
+        figures: PackedPings::pack(figures),
+    };
+    let read =
+        |reports| ToCoordinator::decode(&ToCoordinator::Numbered { reports, heard: Vec::new() }.encode());
+    assert!(read(vec![report(&figures); NUMBERED_PER_FRAME_MAX]).is_ok());
+    assert!(read(vec![report(&figures); NUMBERED_PER_FRAME_MAX + 1]).is_err());
+    figures.small.answered = figures.small.sent + 1;
+    assert!(read(vec![report(&figures)]).is_err());
+    let heard = NumberedHeard { local: 1, peer: 2, batch: 3, small: 4, large: 5 };
+    let most = |count| ToCoordinator::Numbered { reports: Vec::new(), heard: vec![heard; count] }.encode();
+    assert!(ToCoordinator::decode(&most(NUMBERED_PER_FRAME_MAX)).is_ok());
+    assert!(ToCoordinator::decode(&most(NUMBERED_PER_FRAME_MAX + 1)).is_err());
 }
 
 #[test]
@@ -470,8 +505,9 @@ fn rails_and_passes_mean_nothing_to_who_does_not_know_them_and_are_not_missed_by
     let bytes = [&[0x22, book.len() as u8][..], book].concat();
     let Ok(ToAgent::Book { peers, .. }) = ToAgent::decode(&bytes) else { panic!("a book") };
     assert_eq!((peers.len(), peers[0].rail), (1, 0));
-    let unplaced = ToAgent::Book { generation: 4, base: 0, total: 1, peers, removed: Vec::new() };
-    assert_eq!(unplaced.encode(), bytes, "where no rail is known, not a byte is added");
+    let (numbers, removed) = ([].into(), Vec::new());
+    let unplaced = ToAgent::Book { generation: 4, base: 0, total: 1, peers, numbers, removed };
+    assert_eq!(unplaced.encode(), bytes, "where neither rails nor numbers are known, not a byte is added");
     // Grant (5) { epoch (1) 9, generation (2) 4, expiry (3) 60 s, rate (4) 10, batch (5) 30, labels (6) 16 }.
     let grant = b"\x08\x09\x10\x04\x18\xe0\xd4\x03\x20\x0a\x28\x1e\x30\x10";
     let bytes = [&[0x2a, grant.len() as u8][..], grant].concat();

@@ -1,7 +1,6 @@
 //! What is known of one ordered pair and metric.
 
-use crate::PingFigures;
-use rdmascope_model::{BandwidthStats, CounterDelta, Exclusion, Failure, LatencyStats, Wall};
+use rdmascope_model::{BandwidthStats, CounterDelta, Exclusion, Failure, LatencyStats, PingFigures, Wall};
 
 /// The figures of a probe that completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,25 +1,39 @@
 //! The matrix: what is known of each ordered pair, how old it is, what that makes of it, and whom it blames; and the report of one pair in
 //! depth.
 
+mod brief;
 mod cell;
+mod columns;
 mod hypotheses;
 mod incident;
 pub mod job;
 mod judge;
+mod keep;
+mod light;
 mod matrix;
 mod median;
+mod names;
 pub mod pair;
 mod ping;
 mod place;
+mod row;
 mod suspect;
+mod tally;
+mod texts;
+mod tiles;
 mod verdict;
 
+pub use brief::Brief;
 pub use cell::{Cell, CellState, Measured};
+pub use columns::{Columns, NOTHING, Wanted};
 pub use incident::{Change, Incident, IncidentState, Incidents, Names};
 pub use judge::{Input, Judge, Judged, Look, Retest, Told};
+pub use keep::KeptError;
+pub use light::Light;
 pub use matrix::{EndpointIndex, Matrix};
 pub use median::median;
-pub use ping::{PINGS_OF_A_SIZE_MAX, PingFigures, Spread};
 pub use place::{Distance, Place, PlaceIndex, Places, Tier};
+pub use rdmascope_model::{PINGS_OF_A_SIZE_MAX, PingFigures, Spread};
 pub use suspect::{Component, Confidence, Effect, Reason, Share, Support, Suspect, Way};
+pub use tally::{Tally, Worst};
 pub use verdict::{PairEnds, Verdict, ping_failure, ping_verdicts};

@@ -1,16 +1,18 @@
 //! All cells of all ordered pairs, by small numbers that stand for endpoints.
 //!
 //! An endpoint keeps its number for as long as the coordinator runs, so that a matrix never renumbers under a reader.
-//! Figures are packed into 32-bit fields: 4,096 endpoints have 16.8 million pairs for each metric.
+//!
+//! What the pairs of 4,096 endpoints take (16.8 million): latency of all pairs 671 MB, pings of all pairs 940 MB, bandwidth by rail
+//! (2.1 million pairs of 512 nodes with 8 rails) 109 MB. A failed or excluded cell takes the place of its figures, so that a dead node, or
+//! a dead cluster, takes no more than a live one.
 
-mod rows;
-
-pub(crate) use rows::{BandwidthRow, LatencyRow};
-
-use crate::ping::PingRow;
-use crate::{Cell, Measured, PingFigures};
-use rdmascope_model::{EndpointName, Exclusion, Failure, Metric, Wall};
-use rows::{pack_bandwidth, pack_latency, unpack_bandwidth, unpack_latency};
+use crate::brief::{self, Brief};
+use crate::names::Names;
+use crate::row::{self, BandwidthRow, Kind, LatencyRow, TEXT};
+use crate::texts::Texts;
+use crate::tiles::{Sparse, Tiles};
+use crate::{Cell, Measured, ping, ping_failure};
+use rdmascope_model::{EndpointName, Exclusion, Failure, Metric, PackedPings, StampClock, Wall};
 use std::collections::BTreeMap;
 
 /// The number of an endpoint in one coordinator's run.
@@ -22,47 +24,27 @@ impl EndpointIndex {
     pub const UNKNOWN: Self = Self(u32::MAX);
 }
 
-/// Why a cell has no figure; kept apart, since there are few of them.
-#[derive(Clone, Debug)]
-pub(crate) enum Exception {
-    Failed(Wall, Failure),
-    Excluded(Wall, Exclusion),
-}
-
-impl Exception {
-    /// When.
-    pub(crate) fn at(&self) -> Wall {
-        match self {
-            Self::Failed(at, _) | Self::Excluded(at, _) => *at,
-        }
-    }
-}
-
 /// The cells of all ordered pairs.
 #[derive(Clone, Debug, Default)]
 pub struct Matrix {
-    names: Vec<EndpointName>,
-    index: BTreeMap<EndpointName, EndpointIndex>,
-    /// Row = source; a row grows when one of its cells is first written.
-    latency: Vec<Vec<LatencyRow>>,
-    bandwidth: Vec<Vec<BandwidthRow>>,
-    ping: Vec<Vec<PingRow>>,
-    exceptions: BTreeMap<(Metric, EndpointIndex, EndpointIndex), Exception>,
+    names: Names,
+    /// The same in the order of names.
+    order: BTreeMap<EndpointName, EndpointIndex>,
+    pub(crate) latency: Tiles<{ size_of::<LatencyRow>() / 4 }>,
+    pub(crate) bandwidth: Sparse<{ size_of::<BandwidthRow>() / 4 }>,
+    pub(crate) ping: Tiles<{ size_of::<ping::PingRow>() / 4 }>,
+    pub(crate) texts: Texts,
     revision: u64,
 }
 
 impl Matrix {
     /// The number of an endpoint, given now if it has none yet.
     pub fn intern(&mut self, name: &EndpointName) -> EndpointIndex {
-        if let Some(&index) = self.index.get(name) {
+        if let Some(index) = self.names.find(name) {
             return index;
         }
-        let index = EndpointIndex(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
-        self.names.push(name.clone());
-        self.index.insert(name.clone(), index);
-        self.latency.push(Vec::new());
-        self.bandwidth.push(Vec::new());
-        self.ping.push(Vec::new());
+        let index = self.names.add(name.clone());
+        self.order.insert(name.clone(), index);
         self.revision += 1;
         index
     }
@@ -70,30 +52,30 @@ impl Matrix {
     /// The number of an endpoint that is known already.
     #[must_use]
     pub fn find(&self, name: &EndpointName) -> Option<EndpointIndex> {
-        self.index.get(name).copied()
+        self.names.find(name)
     }
 
     /// The name behind a number of this matrix.
     #[must_use]
     pub fn name(&self, index: EndpointIndex) -> &EndpointName {
-        &self.names[index.0 as usize]
+        &self.names.list()[index.0 as usize]
     }
 
     /// Known endpoints, gone ones included, in the order of their names.
     pub fn endpoints(&self) -> impl Iterator<Item = (&EndpointName, EndpointIndex)> {
-        self.index.iter().map(|(name, &index)| (name, index))
+        self.order.iter().map(|(name, &index)| (name, index))
     }
 
     /// How many endpoints are known.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.names.len()
+        self.names.list().len()
     }
 
     /// No endpoint is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.len() == 0
     }
 
     /// Grows with every change, so that a reader can tell whether to look again.
@@ -107,22 +89,85 @@ impl Matrix {
         self.revision += 1;
     }
 
+    /// Bytes that cells and texts take at most. Of a tile the system gives only the pages that were written.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.latency.bytes() + self.bandwidth.bytes() + self.ping.bytes() + self.texts.bytes()
+    }
+
     /// One cell.
     #[must_use]
     pub fn cell(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Cell {
-        match self.exceptions.get(&(metric, source, target)) {
-            Some(Exception::Failed(at, failure)) => Cell::Failed { at: *at, failure: failure.clone() },
-            Some(Exception::Excluded(at, why)) => Cell::Excluded { at: *at, why: *why },
-            None => self.measured(metric, source, target),
+        match metric {
+            Metric::Latency => self.whole(self.latency.row(source, target), row::unpack_latency),
+            Metric::Bandwidth => self.whole(self.bandwidth.row(source, target), row::unpack_bandwidth),
+            Metric::Ping => {
+                let row = self.ping.row(source, target);
+                let silent = row.filter(|row| ping::silent_batch(row).is_some());
+                match silent.and_then(|row| Some((row, ping_failure(&ping::unpack(row))?))) {
+                    Some((row, failure)) => Cell::Failed { at: row::at(row), failure },
+                    None => self.whole(row, |row| Measured::Ping(ping::unpack(row))),
+                }
+            }
+        }
+    }
+
+    fn whole<const WORDS: usize>(
+        &self,
+        row: Option<&[u32; WORDS]>,
+        measured: impl Fn(&[u32; WORDS]) -> Measured,
+    ) -> Cell {
+        let Some(row) = row else { return Cell::Never };
+        let at = row::at(row);
+        match row::kind(row) {
+            Kind::Never => Cell::Never,
+            Kind::Known => Cell::Known { at, measured: measured(row) },
+            Kind::Failed => {
+                let (cause, step, side) = row::reason(row);
+                let evidence = self.texts.get(row[TEXT]).to_owned();
+                Cell::Failed { at, failure: Failure { cause, step, side, evidence } }
+            }
+            Kind::Excluded => Cell::Excluded { at, why: row::unpack_exclusion(row) },
+        }
+    }
+
+    /// One cell in short.
+    #[must_use]
+    #[inline]
+    pub fn brief(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Brief {
+        match metric {
+            Metric::Latency => brief::latency(self.latency.row(source, target)),
+            Metric::Bandwidth => brief::bandwidth(self.bandwidth.row(source, target)),
+            Metric::Ping => brief::pings(self.ping.row(source, target)),
+        }
+    }
+
+    /// When a cell came to be what it is; `None` when it was never written.
+    #[must_use]
+    pub fn written_at(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Option<Wall> {
+        match metric {
+            Metric::Latency => self.latency.row(source, target).and_then(row::written_at),
+            Metric::Bandwidth => self.bandwidth.row(source, target).and_then(row::written_at),
+            Metric::Ping => self.ping.row(source, target).and_then(row::written_at),
+        }
+    }
+
+    /// Which clock stamped the last pings of a pair; the host's where there are none.
+    #[must_use]
+    pub fn ping_clock(&self, source: EndpointIndex, target: EndpointIndex) -> StampClock {
+        let row = self.ping.row(source, target).filter(|row| row::kind(row) == Kind::Known);
+        match row {
+            Some(row) if ping::figures_of(row).by_hardware() => StampClock::Hardware,
+            _ => StampClock::Software,
         }
     }
 
     /// Why the last probe of a pair failed, if it did.
     #[must_use]
-    pub fn failure(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Option<&Failure> {
-        match self.exceptions.get(&(metric, source, target)) {
-            Some(Exception::Failed(_, failure)) => Some(failure),
-            Some(Exception::Excluded(..)) | None => None,
+    pub fn failure(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Option<Failure> {
+        match self.cell(metric, source, target) {
+            Cell::Failed { failure, .. } => Some(failure),
+            Cell::Never | Cell::Known { .. } | Cell::Excluded { .. } => None,
         }
     }
 
@@ -134,96 +179,91 @@ impl Matrix {
         at: Wall,
         measured: &Measured,
     ) -> bool {
-        let metric = match measured {
-            Measured::Latency(..) => Metric::Latency,
-            Measured::Bandwidth(..) => Metric::Bandwidth,
-            Measured::Ping(..) => Metric::Ping,
-        };
-        if !self.is_news(metric, source, target, at) {
-            return false;
-        }
-        match measured {
+        let texts = &mut self.texts;
+        let written = match measured {
             Measured::Latency(stats, delta) => {
-                *slot(&mut self.latency[source.0 as usize], target) = pack_latency(at, stats, *delta);
+                let row = row::pack_latency(at, stats, *delta);
+                write(self.latency.slot(source, target), row, texts)
             }
             Measured::Bandwidth(stats, delta) => {
-                *slot(&mut self.bandwidth[source.0 as usize], target) = pack_bandwidth(at, stats, *delta);
+                let row = row::pack_bandwidth(at, stats, *delta);
+                write(self.bandwidth.slot(source, target), row, texts)
             }
             Measured::Ping(figures) => {
-                *slot(&mut self.ping[source.0 as usize], target) = PingRow::pack(at, figures);
+                let row = ping::pack(at, PackedPings::pack(figures));
+                write(self.ping.slot(source, target), row, texts)
             }
-        }
-        self.exceptions.remove(&(metric, source, target));
-        self.revision += 1;
-        true
+        };
+        self.revision += u64::from(written);
+        written
     }
 
-    /// The cells of a source as they are packed, by the number of the target; one that is not there was never measured. For who
-    /// looks at all of them. What [`Self::exceptions_from`] tells of a cell is newer.
-    pub(crate) fn pings_from(&self, source: EndpointIndex) -> &[PingRow] {
-        self.ping.get(source.0 as usize).map_or(&[], Vec::as_slice)
-    }
-
-    /// Likewise.
-    pub(crate) fn latencies_from(&self, source: EndpointIndex) -> &[LatencyRow] {
-        self.latency.get(source.0 as usize).map_or(&[], Vec::as_slice)
-    }
-
-    /// Likewise.
-    pub(crate) fn bandwidths_from(&self, source: EndpointIndex) -> &[BandwidthRow] {
-        self.bandwidth.get(source.0 as usize).map_or(&[], Vec::as_slice)
-    }
-
-    /// The cells of a source that have no figure, in the order of the targets.
-    pub(crate) fn exceptions_from(
-        &self,
-        metric: Metric,
-        source: EndpointIndex,
-    ) -> impl Iterator<Item = (EndpointIndex, &Exception)> {
-        let all = (metric, source, EndpointIndex(0))..=(metric, source, EndpointIndex(u32::MAX));
-        self.exceptions.range(all).map(|(&(_, _, target), exception)| (target, exception))
-    }
-
-    /// Why one cell has no figure.
-    pub(crate) fn exception(
-        &self,
-        metric: Metric,
+    /// Writes a batch of pings that was answered; an older one than what is there is ignored. True when it was written.
+    pub fn record_pings(
+        &mut self,
         source: EndpointIndex,
         target: EndpointIndex,
-    ) -> Option<&Exception> {
-        self.exceptions.get(&(metric, source, target))
+        at: Wall,
+        figures: PackedPings,
+    ) -> bool {
+        let written = write(self.ping.slot(source, target), ping::pack(at, figures), &mut self.texts);
+        self.revision += u64::from(written);
+        written
     }
 
-    /// Writes that nobody answered a batch of pings; as [`Self::fail`], and its counts are kept: they tell the direction.
+    /// Writes a batch of pings of which none was answered, with its number: a failure whose cause follows from its counts. Ignored when
+    /// something newer is there. True when it was written.
+    pub fn record_silence(
+        &mut self,
+        source: EndpointIndex,
+        target: EndpointIndex,
+        at: Wall,
+        figures: PackedPings,
+        batch: u32,
+    ) -> bool {
+        let row = ping::pack_silence(at, figures, batch);
+        let written = write(self.ping.slot(source, target), row, &mut self.texts);
+        self.revision += u64::from(written);
+        written
+    }
+
+    /// Likewise, where something says more of the failure than its counts do, which are kept beside it: the port is down, say.
     pub fn fail_pings(
         &mut self,
         source: EndpointIndex,
         target: EndpointIndex,
         at: Wall,
-        failure: Failure,
-        figures: &PingFigures,
+        failure: &Failure,
+        figures: PackedPings,
     ) -> bool {
-        let news = self.fail(Metric::Ping, source, target, at, failure);
-        if news {
-            *slot(&mut self.ping[source.0 as usize], target) = PingRow::pack(at, figures);
-        }
-        news
+        let row = ping::pack_failure(row::failed(at, failure, &mut self.texts), figures);
+        let written = write(self.ping.slot(source, target), row, &mut self.texts);
+        self.revision += u64::from(written);
+        written
     }
 
-    /// As [`Self::explain`], with what is known of the direction by now.
-    pub fn explain_pings(
+    /// Completes the last batch, if it is this one and nobody has told yet in which direction it was lost, by what its responder heard:
+    /// so many small and large pings. True when it was.
+    pub fn explain_silence(
         &mut self,
         source: EndpointIndex,
         target: EndpointIndex,
-        at: Wall,
-        failure: Failure,
-        figures: &PingFigures,
+        batch: u32,
+        (small, large): (u32, u32),
     ) -> bool {
-        let news = self.explain(Metric::Ping, source, target, at, failure);
-        if news {
-            *slot(&mut self.ping[source.0 as usize], target) = PingRow::pack(at, figures);
+        let Some(row) = self.ping.row(source, target) else { return false };
+        if ping::silent_batch(row) != Some(batch) {
+            return false;
         }
-        news
+        let figures = ping::unpack(row);
+        if !figures.directions_unknown() {
+            return false;
+        }
+        let figures = PackedPings::pack(&figures.with_heard(small, large));
+        let explained = ping::pack_silence(row::at(row), figures, batch);
+        *self.ping.slot(source, target) = explained;
+        self.revision += 1;
+        true
     }
 
     /// Writes that the last probe failed; ignored when something newer is there. True when it was written.
@@ -233,29 +273,16 @@ impl Matrix {
         source: EndpointIndex,
         target: EndpointIndex,
         at: Wall,
-        failure: Failure,
+        failure: &Failure,
     ) -> bool {
-        self.except(metric, source, target, at, Exception::Failed(at, failure))
-    }
-
-    /// Replaces why a probe failed by what is known of the same probe since; ignored when the cell has gone on. True when it was
-    /// written.
-    pub fn explain(
-        &mut self,
-        metric: Metric,
-        source: EndpointIndex,
-        target: EndpointIndex,
-        at: Wall,
-        failure: Failure,
-    ) -> bool {
-        match self.exceptions.get_mut(&(metric, source, target)) {
-            Some(Exception::Failed(failed_at, known)) if *failed_at == at => {
-                *known = failure;
-                self.revision += 1;
-                true
-            }
-            _ => false,
-        }
+        let texts = &mut self.texts;
+        let written = match metric {
+            Metric::Latency => fail(self.latency.slot(source, target), at, failure, texts),
+            Metric::Bandwidth => fail(self.bandwidth.slot(source, target), at, failure, texts),
+            Metric::Ping => fail(self.ping.slot(source, target), at, failure, texts),
+        };
+        self.revision += u64::from(written);
+        written
     }
 
     /// Writes that the last probe was not run; ignored when something newer is there. True when it was written.
@@ -267,57 +294,45 @@ impl Matrix {
         at: Wall,
         why: Exclusion,
     ) -> bool {
-        self.except(metric, source, target, at, Exception::Excluded(at, why))
-    }
-
-    fn except(
-        &mut self,
-        metric: Metric,
-        source: EndpointIndex,
-        target: EndpointIndex,
-        at: Wall,
-        exception: Exception,
-    ) -> bool {
-        let news = self.is_news(metric, source, target, at);
-        if news {
-            self.exceptions.insert((metric, source, target), exception);
-            self.revision += 1;
-        }
-        news
-    }
-
-    fn is_news(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex, at: Wall) -> bool {
-        self.cell(metric, source, target).at().is_none_or(|known| known < at)
-    }
-
-    fn measured(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Cell {
-        let (row, column) = (source.0 as usize, target.0 as usize);
-        let known = match metric {
-            Metric::Latency => self.latency[row].get(column).and_then(unpack_latency),
-            Metric::Bandwidth => self.bandwidth[row].get(column).and_then(unpack_bandwidth),
-            Metric::Ping => {
-                let known = self.ping[row].get(column).and_then(PingRow::unpack);
-                known.map(|(at, figures)| (at, Measured::Ping(figures)))
-            }
+        let texts = &mut self.texts;
+        let written = match metric {
+            Metric::Latency => write(self.latency.slot(source, target), row::excluded(at, why), texts),
+            Metric::Bandwidth => write(self.bandwidth.slot(source, target), row::excluded(at, why), texts),
+            Metric::Ping => write(self.ping.slot(source, target), row::excluded(at, why), texts),
         };
-        known.map_or(Cell::Never, |(at, measured)| Cell::Known { at, measured })
+        self.revision += u64::from(written);
+        written
     }
 }
 
-fn slot<T: Copy + Default>(row: &mut Vec<T>, target: EndpointIndex) -> &mut T {
-    let column = target.0 as usize;
-    if row.len() <= column {
-        row.resize(column + 1, T::default());
+/// Replaces a row by a newer one.
+pub(crate) fn write<const WORDS: usize>(
+    slot: &mut [u32; WORDS],
+    row: [u32; WORDS],
+    texts: &mut Texts,
+) -> bool {
+    let news = row::is_older(slot, row::at(&row));
+    if news {
+        texts.release(row::text_of(slot));
+        *slot = row;
+    } else {
+        texts.release(row::text_of(&row));
     }
-    &mut row[column]
+    news
+}
+
+fn fail<const WORDS: usize>(slot: &mut [u32; WORDS], at: Wall, failure: &Failure, texts: &mut Texts) -> bool {
+    let row = row::failed(at, failure, texts);
+    write(slot, row, texts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::CellState;
-    use rdmascope_model::{BandwidthStats, CounterDelta, LatencyStats};
-    use rdmascope_model::{Cause, Side, Step};
+    use rdmascope_model::{
+        BandwidthStats, Cause, CounterDelta, LatencyStats, PingCounts, PingFigures, Side, Step,
+    };
     use std::time::Duration;
 
     fn latency(p50_ns: u64) -> Measured {
@@ -363,7 +378,7 @@ mod tests {
         assert!(m.record(a, b, Wall(11), &bandwidth));
         assert_eq!(m.cell(Metric::Latency, a, b), Cell::Known { at: Wall(10), measured: latency(21_000) });
         assert_eq!(m.cell(Metric::Bandwidth, a, b), Cell::Known { at: Wall(11), measured: bandwidth });
-        let pings = Measured::Ping(crate::ping::tests::figures());
+        let pings = Measured::Ping(ping::tests::figures());
         assert!(m.record(a, b, Wall(12), &pings));
         assert_eq!(m.cell(Metric::Ping, a, b), Cell::Known { at: Wall(12), measured: pings });
         assert_eq!(m.cell(Metric::Latency, b, a), Cell::Never);
@@ -375,24 +390,97 @@ mod tests {
         let (mut m, a, b) = two();
         assert!(m.record(a, b, Wall(10), &latency(1)));
         assert!(!m.record(a, b, Wall(9), &latency(2)));
-        assert!(!m.fail(Metric::Latency, a, b, Wall(10), failure()));
-        assert!(m.fail(Metric::Latency, a, b, Wall(12), failure()));
+        assert!(!m.fail(Metric::Latency, a, b, Wall(10), &failure()));
+        assert!(m.fail(Metric::Latency, a, b, Wall(12), &failure()));
         assert!(!m.record(a, b, Wall(11), &latency(3)), "a failure is as good as a figure");
         assert!(m.record(a, b, Wall(13), &latency(4)));
         assert_eq!(m.cell(Metric::Latency, a, b), Cell::Known { at: Wall(13), measured: latency(4) });
     }
 
+    /// 40 small pings without an answer.
+    fn silent() -> PingFigures {
+        let counts = PingCounts { payload_bytes: 64, sent: 40, ..PingCounts::default() };
+        PingFigures {
+            small: counts,
+            large: PingCounts::default(),
+            network: None,
+            large_p50_ns: None,
+            responder: None,
+            prober: None,
+            worst_label: None,
+            stale: 0,
+            ..ping::tests::figures()
+        }
+    }
+
     #[test]
-    fn a_failure_is_explained_later_and_only_while_it_is_the_last_word() {
+    fn silence_is_explained_later_and_only_while_it_is_the_last_word() {
         let (mut m, a, b) = two();
-        let explained = Failure { evidence: "heard none".to_owned(), ..failure() };
-        assert!(!m.explain(Metric::Ping, a, b, Wall(10), explained.clone()), "it has not failed");
-        m.fail(Metric::Ping, a, b, Wall(10), failure());
-        assert!(m.explain(Metric::Ping, a, b, Wall(10), explained.clone()));
-        assert_eq!(m.cell(Metric::Ping, a, b), Cell::Failed { at: Wall(10), failure: explained.clone() });
-        m.fail(Metric::Ping, a, b, Wall(12), failure());
-        assert!(!m.explain(Metric::Ping, a, b, Wall(10), explained), "that was another batch");
-        assert_eq!(m.failure(Metric::Ping, a, b), Some(&failure()));
+        let evidence = |m: &Matrix| m.failure(Metric::Ping, a, b).unwrap().evidence;
+        assert!(!m.explain_silence(a, b, 7, (0, 0)), "it has not failed");
+        assert!(m.record_silence(a, b, Wall(10), PackedPings::pack(&silent()), 7));
+        assert_eq!(
+            m.failure(Metric::Ping, a, b).map(|f| (f.cause, f.step)),
+            Some((Cause::NoFirstByte, Step::FirstByte))
+        );
+        assert!(evidence(&m).contains("not known"), "{}", evidence(&m));
+        assert!(!m.explain_silence(a, b, 6, (0, 0)), "that was another batch");
+        assert!(m.explain_silence(a, b, 7, (0, 0)));
+        assert!(evidence(&m).contains("the peer heard none"), "{}", evidence(&m));
+        assert!(!m.explain_silence(a, b, 7, (40, 0)), "told once");
+        let Cell::Failed { at, .. } = m.cell(Metric::Ping, a, b) else { panic!("it has failed still") };
+        assert_eq!(at, Wall(10));
+        m.record(a, b, Wall(12), &Measured::Ping(ping::tests::figures()));
+        assert!(!m.explain_silence(a, b, 7, (0, 0)), "the pair has gone on");
+    }
+
+    #[test]
+    fn in_short_a_cell_says_the_same() {
+        let (mut m, a, b) = two();
+        let short = |m: &Matrix| Metric::ALL.map(|metric| m.brief(metric, a, b));
+        assert_eq!(short(&m), [Brief::Never; 3]);
+        let pings = ping::tests::figures();
+        m.record(a, b, Wall(1), &latency(21_000));
+        m.record(a, b, Wall(1), &Measured::Ping(pings));
+        m.exclude(Metric::Bandwidth, a, b, Wall(1), Exclusion::Maintenance);
+        let known =
+            |headline, p99_ns, lost| Brief::Known { at: Wall(1), headline: Some(headline), p99_ns, lost };
+        for (metric, brief) in [
+            (Metric::Latency, known(21_000, Some(21_000), None)),
+            (Metric::Ping, known(pings.network.unwrap().p50_ns, None, Some([2, 59]))),
+            (Metric::Bandwidth, Brief::Excluded { at: Wall(1), why: Exclusion::Maintenance }),
+        ] {
+            assert_eq!(m.brief(metric, a, b), brief);
+        }
+        for metric in Metric::ALL {
+            m.fail(metric, a, b, Wall(2), &failure());
+            let Failure { cause, step, side, .. } = failure();
+            assert_eq!(m.brief(metric, a, b), Brief::Failed { at: Wall(2), cause, step, side });
+        }
+        m.record_silence(a, b, Wall(3), PackedPings::pack(&silent()), 7);
+        let (cause, step, side) = (Cause::NoFirstByte, Step::FirstByte, Side::Source);
+        assert_eq!(m.brief(Metric::Ping, a, b), Brief::Failed { at: Wall(3), cause, step, side });
+    }
+
+    #[test]
+    fn a_dead_cluster_takes_no_more_memory_than_a_live_one() {
+        let mut m = Matrix::default();
+        let all: Vec<_> = (0..128).map(|i| m.intern(&format!("n{i}/d/1").parse().unwrap())).collect();
+        let pairs = || all.iter().flat_map(|&a| all.iter().map(move |&b| (a, b)));
+        for (a, b) in pairs() {
+            m.record(a, b, Wall(1), &Measured::Ping(ping::tests::figures()));
+        }
+        let live = m.bytes();
+        for (a, b) in pairs() {
+            let evidence = format!("the agent of n{} is not connected", b.0);
+            m.fail(Metric::Ping, a, b, Wall(2), &Failure { evidence, ..failure() });
+        }
+        let texts = 128 * "the agent of n100 is not connected".len();
+        assert!(m.bytes() <= live + texts, "{} instead of {live}", m.bytes());
+        for (a, b) in pairs() {
+            m.record(a, b, Wall(3), &Measured::Ping(ping::tests::figures()));
+        }
+        assert_eq!(m.bytes(), live, "nothing of it is left");
     }
 
     #[test]
@@ -402,7 +490,7 @@ mod tests {
         let state = |m: &Matrix, now| m.cell(Metric::Latency, a, b).state(Wall(now), Duration::from_secs(1));
         assert_eq!(state(&m, 2_000), CellState::Fresh);
         assert_eq!(state(&m, 2_001), CellState::Stale);
-        m.fail(Metric::Latency, a, b, Wall(3_000), failure());
+        m.fail(Metric::Latency, a, b, Wall(3_000), &failure());
         assert_eq!(state(&m, 900_000), CellState::Failed);
         m.exclude(Metric::Latency, a, b, Wall(4_000), Exclusion::Busy);
         assert_eq!(state(&m, 900_000), CellState::Excluded);

@@ -1,156 +1,78 @@
-//! What is kept of the last batch of pings of a pair: figures for people, and the row that holds them.
+//! The row that holds the last batch of pings of a pair: 56 bytes, 940 MB when all pairs of 4,096 endpoints ping each other.
+//!
+//! A batch without any answer keeps its counts too, and its number: its responder may tell later what it heard. Such a row is a failure
+//! whose cause follows from the counts. A failure with a cause of its own may have counts, too; without any it was no batch that failed.
 
-mod row;
+use crate::row::{self, Kind, REASON, TEXT, at, kind, stamped};
+use crate::verdict::silence;
+use rdmascope_model::{Cause, PackedPings, PingFigures, Side, Step, Wall};
 
-use rdmascope_model::{Delays, LabelResult, PingCounts, PingStats, StampClock};
-use row::UNKNOWN;
-pub(crate) use row::{PackedCounts, PingRow};
+/// The stamp, then the packed figures.
+pub(crate) type PingRow = [u32; FIGURES + PackedPings::WORDS];
 
-/// Most pings of one size in one batch: a row counts in single bytes.
-pub const PINGS_OF_A_SIZE_MAX: u32 = UNKNOWN as u32 - 1;
+const FIGURES: usize = 2;
+/// What the words hold that silence has other uses for: there is no round trip of a batch without any answer.
+const NO_ROUND_TRIP: u32 = u32::MAX;
 
-/// Median and largest of a delay, nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spread {
-    /// Median.
-    pub p50_ns: u64,
-    /// Largest.
-    pub max_ns: u64,
+fn packed(kind: Kind, at: Wall, figures: PackedPings) -> PingRow {
+    let mut row: PingRow = stamped(kind, at);
+    row[FIGURES..].copy_from_slice(&figures.0);
+    row
 }
 
-impl From<Delays> for Spread {
-    fn from(delays: Delays) -> Self {
-        Self { p50_ns: delays.p50_ns, max_ns: delays.max_ns }
-    }
+/// The row of a batch that was answered.
+pub(crate) fn pack(at: Wall, figures: PackedPings) -> PingRow {
+    packed(Kind::Known, at, figures)
 }
 
-/// The last batch of pings of one pair. There is no 99th percentile: it takes 300 samples, and a batch has 60 at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PingFigures {
-    /// Which clock stamped the pings.
-    pub clock: StampClock,
-    /// Small pings (64 bytes).
-    pub small: PingCounts,
-    /// Pings of the full path MTU.
-    pub large: PingCounts,
-    /// Network round trip of small pings, without the time inside both hosts. `None` when none was answered with usable stamps.
-    pub network: Option<Spread>,
-    /// Median of the same of large pings, nanoseconds.
-    pub large_p50_ns: Option<u64>,
-    /// Time inside the responder's host.
-    pub responder: Option<Spread>,
-    /// Time inside the prober's host.
-    pub prober: Option<Spread>,
-    /// Answered pings during which either host took far longer than usual.
-    pub host_delayed: u32,
-    /// Answered pings without usable stamps.
-    pub invalid_stamps: u32,
-    /// Pings to, or answers from, a queue pair that the peer no longer has: not loss.
-    pub stale: u32,
-    /// The path label that lost most, or, where none lost more than the others, the slowest. `None` with one path label only.
-    pub worst_label: Option<LabelResult>,
+/// The row of a batch without any answer, which needs its number to be explained later.
+pub(crate) fn pack_silence(at: Wall, figures: PackedPings, batch: u32) -> PingRow {
+    let mut row = packed(Kind::Failed, at, figures);
+    row[REASON] = 0;
+    row[TEXT] = batch;
+    row
 }
 
-impl From<&PingStats> for PingFigures {
-    fn from(stats: &PingStats) -> Self {
-        Self {
-            clock: stats.clock,
-            small: stats.small,
-            large: stats.large,
-            network: stats.network.map(Spread::from),
-            large_p50_ns: stats.network_large.map(|delays| delays.p50_ns),
-            responder: stats.responder.map(Spread::from),
-            prober: stats.prober.map(Spread::from),
-            host_delayed: stats.host_delayed,
-            invalid_stamps: stats.invalid_stamps,
-            stale: stats.stale,
-            worst_label: stats.labels.iter().copied().reduce(worse),
-        }
-    }
+/// The row of a failure that has another reason than its counts, with these: what has no room beside the reason is left out.
+pub(crate) fn pack_failure(failed: PingRow, figures: PackedPings) -> PingRow {
+    let mut row = packed(Kind::Failed, at(&failed), figures);
+    (row[REASON], row[TEXT]) = (failed[REASON], failed[TEXT]);
+    row
 }
 
-/// The label that lost the larger share, else the slower one, else the first.
-fn worse(one: LabelResult, other: LabelResult) -> LabelResult {
-    let lost = |label: LabelResult| u64::from(label.sent.saturating_sub(label.answered));
-    // Shares compared by cross-multiplication: no label has sent 0, and if one has, it lost nothing.
-    let (a, b) = (lost(one) * u64::from(other.sent), lost(other) * u64::from(one.sent));
-    let other_is_worse = b > a || (a == b && other.p50_ns > one.p50_ns);
-    if other_is_worse { other } else { one }
+/// The number of the batch without any answer that a row holds.
+pub(crate) fn silent_batch(row: &PingRow) -> Option<u32> {
+    (kind(row) == Kind::Failed && row[REASON] == 0).then_some(row[TEXT])
 }
 
-impl PingFigures {
-    /// Pings sent, both sizes.
-    #[must_use]
-    pub fn sent(&self) -> u32 {
-        self.small.sent + self.large.sent
+/// Why the batch of a failed row failed.
+pub(crate) fn reason(row: &PingRow) -> (Cause, Step, Side) {
+    if silent_batch(row).is_none() {
+        return row::reason(row);
     }
+    let packed = figures_of(row);
+    silence(packed.stale(), packed.counts().iter().map(|counts| counts.late).sum())
+}
 
-    /// Pings answered in time, both sizes.
-    #[must_use]
-    pub fn answered(&self) -> u32 {
-        self.small.answered + self.large.answered
+/// The packed figures of a row that holds some.
+pub(crate) fn figures_of(row: &PingRow) -> PackedPings {
+    let mut words: [u32; PackedPings::WORDS] = std::array::from_fn(|at| row[FIGURES + at]);
+    if kind(row) == Kind::Failed {
+        let [p50, max, ..] = &mut words;
+        (*p50, *max) = (NO_ROUND_TRIP, NO_ROUND_TRIP);
     }
+    PackedPings(words)
+}
 
-    /// Pings that got no answer at all, both sizes. What came late or went to an old queue pair is not lost.
-    #[must_use]
-    pub fn lost(&self) -> u32 {
-        let back = self.answered() + self.small.late + self.large.late + self.stale;
-        self.sent().saturating_sub(back)
-    }
-
-    /// Share of pings that were lost, of those that were answered in time or lost; `None` when there is none of either.
-    #[must_use]
-    pub fn loss_ratio(&self) -> Option<f64> {
-        let judged = self.answered() + self.lost();
-        (judged > 0).then(|| f64::from(self.lost()) / f64::from(judged))
-    }
-
-    /// Completes the directions of loss by what the responder heard: so many small and large pings.
-    #[must_use]
-    pub fn with_heard(mut self, small: u32, large: u32) -> Self {
-        for (counts, heard) in [(&mut self.small, small), (&mut self.large, large)] {
-            if counts.lost_forward.is_none() && counts.lost_backward.is_none() {
-                let heard = heard.min(counts.sent);
-                counts.lost_forward = Some(counts.sent - heard);
-                counts.lost_backward = Some(heard.saturating_sub(counts.answered + counts.late));
-            }
-        }
-        self
-    }
-
-    /// It is not known in which direction pings were lost.
-    #[must_use]
-    pub fn directions_unknown(&self) -> bool {
-        [self.small, self.large].iter().any(|c| c.sent > 0 && c.lost_forward.is_none())
-    }
-
-    /// The figures in the form in which they came, for keeping. What is not kept of a batch (its number, smallest delays,
-    /// how many samples) stands as the nearest thing that is kept; nobody reads it back.
-    #[must_use]
-    pub fn to_stats(&self) -> PingStats {
-        let count = self.answered().max(1);
-        let delays = |p50_ns, max_ns| Delays { count, min_ns: p50_ns, p50_ns, p99_ns: None, max_ns };
-        PingStats {
-            batch: 1,
-            clock: self.clock,
-            small: self.small,
-            large: self.large,
-            network: self.network.map(|d| delays(d.p50_ns, d.max_ns)),
-            network_large: self.large_p50_ns.map(|p50_ns| delays(p50_ns, p50_ns)),
-            responder: self.responder.map(|d| delays(d.p50_ns, d.max_ns)),
-            prober: self.prober.map(|d| delays(d.p50_ns, d.max_ns)),
-            host_delayed: self.host_delayed,
-            invalid_stamps: self.invalid_stamps,
-            stale: self.stale,
-            labels: self.worst_label.into_iter().collect(),
-        }
-    }
+/// The figures of a row that holds some.
+pub(crate) fn unpack(row: &PingRow) -> PingFigures {
+    figures_of(row).figures()
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use rdmascope_model::Wall;
+    use rdmascope_model::{LabelResult, PingCounts, Spread, StampClock};
 
     /// 40 small and 20 large pings, of which each direction lost one small one.
     pub(crate) fn figures() -> PingFigures {
@@ -179,7 +101,7 @@ pub(crate) mod tests {
             network: Some(Spread { p50_ns: 3_000, max_ns: 9_000 }),
             large_p50_ns: Some(5_000),
             responder: Some(Spread { p50_ns: 2_000, max_ns: 30_000 }),
-            prober: Some(Spread { p50_ns: 4_000, max_ns: 0 }),
+            prober: Some(Spread { p50_ns: 4_000, max_ns: 5_000 }),
             host_delayed: 5,
             invalid_stamps: 6,
             stale: 0,
@@ -194,11 +116,28 @@ pub(crate) mod tests {
 
     #[test]
     fn a_row_gives_back_what_it_was_given() {
-        let unknown = PingCounts { lost_forward: None, lost_backward: None, ..figures().small };
-        let bare = PingFigures {
-            clock: StampClock::Software,
-            small: unknown,
-            large: PingCounts { lost_forward: Some(0), lost_backward: Some(0), ..PingCounts::default() },
+        let row = pack(Wall(77), PackedPings::pack(&figures()));
+        assert_eq!((kind(&row), at(&row), unpack(&row)), (Kind::Known, Wall(77), figures()));
+        assert_eq!(silent_batch(&row), None);
+    }
+
+    #[test]
+    fn a_failure_with_a_cause_keeps_the_counts_of_its_batch() {
+        let failure = stamped(Kind::Failed, Wall(79));
+        let row = pack_failure(PingRow::map(failure, |word| word.max(5)), PackedPings::pack(&figures()));
+        assert_eq!((row[REASON], row[TEXT], silent_batch(&row)), (5, 5, None));
+        let back = unpack(&row);
+        assert_eq!((back.small, back.large, back.network), (figures().small, figures().large, None));
+        let bare: PingRow = stamped(Kind::Failed, Wall(79));
+        assert_eq!(figures_of(&bare).in_short().sent, 0, "no batch");
+    }
+
+    #[test]
+    fn a_batch_without_any_answer_keeps_its_counts_and_its_number() {
+        let counts = |sent| PingCounts { sent, payload_bytes: 64, ..PingCounts::default() };
+        let given = PingFigures {
+            small: counts(40),
+            large: PingCounts::default(),
             network: None,
             large_p50_ns: None,
             responder: None,
@@ -206,63 +145,7 @@ pub(crate) mod tests {
             worst_label: None,
             ..figures()
         };
-        for given in [figures(), bare] {
-            assert_eq!(PingRow::pack(Wall(77), &given).unpack(), Some((Wall(77), given)));
-            assert_eq!(PingFigures::from(&given.to_stats()), given, "through what is kept on disk");
-        }
-        assert_eq!(PingRow::default().unpack(), None, "nobody has written it");
-    }
-
-    #[test]
-    fn counts_and_delays_that_do_not_fit_stop_at_the_largest_and_never_become_unknown() {
-        let huge = PingCounts { sent: 1_000, answered: 255, lost_forward: Some(300), ..figures().small };
-        let given =
-            PingFigures { small: huge, network: Some(Spread { p50_ns: 1, max_ns: u64::MAX }), ..figures() };
-        let (_, back) = PingRow::pack(Wall(1), &given).unpack().unwrap();
-        assert_eq!((back.small.sent, back.small.answered, back.small.lost_forward), (254, 254, Some(254)));
-        assert_eq!(back.network.unwrap().max_ns, u64::from(u32::MAX) - 1);
-    }
-
-    #[test]
-    fn what_came_late_or_went_to_an_old_queue_pair_is_not_lost() {
-        let mut f = figures();
-        assert_eq!((f.sent(), f.answered(), f.lost()), (60, 57, 2));
-        assert!((f.loss_ratio().unwrap() - 2.0 / 59.0).abs() < 1e-12);
-        f.stale = 2;
-        assert_eq!((f.lost(), f.loss_ratio()), (0, Some(0.0)));
-        f.small.answered = 0;
-        f.large.answered = 0;
-        f.stale = 59;
-        assert_eq!(f.loss_ratio(), None, "nothing of it says anything about loss");
-    }
-
-    #[test]
-    fn the_responder_tells_in_which_direction_pings_were_lost_where_nobody_knew() {
-        let silent =
-            PingCounts { answered: 0, late: 0, lost_forward: None, lost_backward: None, ..figures().small };
-        let f = PingFigures { small: silent, ..figures() };
-        assert!(f.directions_unknown());
-        let filled = f.with_heard(30, 5);
-        assert_eq!((filled.small.lost_forward, filled.small.lost_backward), (Some(10), Some(30)));
-        assert_eq!(filled.large, f.large, "that was known already");
-        assert!(!filled.directions_unknown());
-        let more = f.with_heard(41, 0);
-        assert_eq!(more.small.lost_forward, Some(0), "duplicates are no more than was sent");
-    }
-
-    #[test]
-    fn the_worst_label_lost_most_or_is_the_slowest() {
-        let label = |flow_label, sent, answered, p50_ns| LabelResult { flow_label, sent, answered, p50_ns };
-        let worst = |labels: &[LabelResult]| {
-            let stats = PingStats { labels: labels.to_vec(), ..figures().to_stats() };
-            PingFigures::from(&stats).worst_label.map(|label| label.flow_label)
-        };
-        assert_eq!(worst(&[]), None);
-        let (fine, slow) = (label(1, 10, 10, Some(5)), label(2, 10, 10, Some(9)));
-        assert_eq!(worst(&[fine, slow, fine]), Some(2));
-        let (lossy, lossier) = (label(3, 10, 9, Some(1)), label(4, 5, 4, Some(1)));
-        assert_eq!(worst(&[slow, lossy, lossier, fine]), Some(4), "one of five is more than one of ten");
-        let silent = label(5, 3, 0, None);
-        assert_eq!(worst(&[lossier, silent]), Some(5));
+        let row = pack_silence(Wall(78), PackedPings::pack(&given), u32::MAX);
+        assert_eq!((kind(&row), silent_batch(&row), unpack(&row)), (Kind::Failed, Some(u32::MAX), given));
     }
 }

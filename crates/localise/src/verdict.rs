@@ -1,7 +1,6 @@
 //! What a batch of pings says about its pair, in words: why nothing came back, and what is odd about what did.
 
-use crate::{PingFigures, Spread};
-use rdmascope_model::{Cause, Failure, PingCounts, Side, StampClock, Step};
+use rdmascope_model::{Cause, Failure, PingCounts, PingFigures, Side, Spread, StampClock, Step};
 
 /// Pings of a size that must be lost, all of them, before their size is blamed.
 const LARGE_LOST_MIN: u32 = 3;
@@ -46,14 +45,25 @@ pub fn ping_failure(f: &PingFigures) -> Option<Failure> {
     }
     let late = f.small.late + f.large.late;
     let sent = format!("{} small and {} large pings sent, none answered in time", f.small.sent, f.large.sent);
-    let (cause, seen) = if f.stale > 0 {
-        (Cause::StaleAddress, format!("{} of them met a queue pair that the peer no longer has", f.stale))
-    } else if late > 0 {
-        (Cause::PeerSilent, format!("{late} answers came after the time-out"))
-    } else {
-        (Cause::NoFirstByte, direction(f))
+    let (cause, step, side) = silence(f.stale, late);
+    let seen = match cause {
+        Cause::StaleAddress => format!("{} of them met a queue pair that the peer no longer has", f.stale),
+        Cause::PeerSilent => format!("{late} answers came after the time-out"),
+        _ => direction(f),
     };
-    Some(Failure { cause, step: Step::FirstByte, side: Side::Source, evidence: format!("{sent}; {seen}") })
+    Some(Failure { cause, step, side, evidence: format!("{sent}; {seen}") })
+}
+
+/// What a batch without any answer in time is, of which so many pings met an old queue pair or were answered late.
+pub(crate) fn silence(stale: u32, late: u32) -> (Cause, Step, Side) {
+    let cause = if stale > 0 {
+        Cause::StaleAddress
+    } else if late > 0 {
+        Cause::PeerSilent
+    } else {
+        Cause::NoFirstByte
+    };
+    (cause, Step::FirstByte, Side::Source)
 }
 
 fn both(f: &PingFigures, of: impl Fn(&PingCounts) -> Option<u32>) -> Option<u32> {

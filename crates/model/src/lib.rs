@@ -13,6 +13,8 @@ mod manner;
 mod metric;
 mod netdev;
 mod pci;
+mod ping_figures;
+mod ping_packed;
 mod plan;
 mod port;
 mod reading;
@@ -39,6 +41,8 @@ pub use manner::{Carrier, Manner, Marks, Memory, Operation};
 pub use metric::{Metric, UnknownMetric};
 pub use netdev::{Address, AddressError, Bond, BondMember, Ecn, Ethtool, Lldp, Module, Netdev};
 pub use pci::{Devlink, HealthReporter, PciFunction, PciLink};
+pub use ping_figures::{PINGS_OF_A_SIZE_MAX, PingFigures, Spread};
+pub use ping_packed::{CountsInShort, PackedPings, PingsInShort};
 pub use plan::{
     BandwidthSpec, EchoSpec, LatencySpec, LeaseId, Load, PingSpec, ProbePlan, ProbeSpec, Role, Urgency,
 };

@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Making a queue pair and registering memory.
-const PREPARE: Duration = Duration::from_micros(120);
+pub(crate) const PREPARE: Duration = Duration::from_micros(120);
 /// Moving a queue pair to RTS.
-const CONNECT: Duration = Duration::from_micros(80);
+pub(crate) const CONNECT: Duration = Duration::from_micros(80);
 /// Until a sender that hears nothing gives up: seven retries of 67 ms each.
 const RETRIES: Duration = Duration::from_millis(470);
 /// A failure is told so long before the lease is over, as the real transports do.
@@ -202,13 +202,13 @@ impl Fabric {
         };
         x.by_lease.insert((owner, plan.lease), id);
         x.probes.insert(id, probe);
-        x.tell(id, now.after(PREPARE), event);
+        x.tell(id, now.after(self.set_up[0]), event);
     }
 
     pub(crate) fn connect(&mut self, owner: OwnerId, lease: LeaseId, offer: &[u8], now: Mono) {
         let x = &mut self.exchanges;
         let Some(id) = x.id(owner, lease) else { return };
-        let at = now.after(CONNECT);
+        let at = now.after(self.set_up[1]);
         match peer_of(offer) {
             Some(peer) => {
                 if let Some(probe) = x.probes.get_mut(&id) {

@@ -1,6 +1,6 @@
 //! The fabric as it is: ports, what lies between them, and what is broken about it just now.
 
-use crate::exchange::{Exchange, Exchanges};
+use crate::exchange::{CONNECT, Exchange, Exchanges, PREPARE};
 use crate::net::Net;
 use crate::path::PathFaults;
 use crate::random::{DIGEST_START, Random, digest};
@@ -9,6 +9,7 @@ use rdmascope_probe::TransportEvent;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// A fabric that several transports share.
 pub type Shared = Rc<RefCell<Fabric>>;
@@ -44,6 +45,8 @@ pub struct Fabric {
     pub(crate) stopped: BTreeSet<OwnerId>,
     owners: u64,
     pub(crate) exchanges: Exchanges,
+    /// Making a queue pair with its memory, and connecting it.
+    pub(crate) set_up: [Duration; 2],
     /// Where there is one, it says what probes find; ports and pairs above only say what is plugged in.
     pub(crate) net: Option<Box<Net>>,
 }
@@ -60,6 +63,7 @@ impl Fabric {
             stopped: BTreeSet::new(),
             owners: 0,
             exchanges: Exchanges::default(),
+            set_up: [PREPARE, CONNECT],
             net: None,
         };
         Rc::new(RefCell::new(fabric))
@@ -68,6 +72,11 @@ impl Fabric {
     /// A copy that shares nothing with this one; what is left to chance goes by another seed.
     pub(crate) fn fork(&self, seed: u64) -> Shared {
         Rc::new(RefCell::new(Self { random: Random::new(seed), ..self.clone() }))
+    }
+
+    /// From now on making a queue pair with its memory takes so long, and connecting it; else it is as quick as a good adapter.
+    pub fn set_up_takes(&mut self, prepare: Duration, connect: Duration) {
+        self.set_up = [prepare, connect];
     }
 
     /// Plugs a port in, with a latency of its own and this rate in bits per second.

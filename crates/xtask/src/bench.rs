@@ -17,6 +17,8 @@ pub(crate) enum Name {
     Probes,
     /// On this machine: how fast many agents connect.
     Swarm,
+    /// On this machine: what a coordinator costs as the cluster grows to 4,096 endpoints.
+    Scale,
     /// On this machine: what looking at a node of eight ports costs.
     Node,
 }
@@ -31,7 +33,7 @@ const ENDPOINTS: u8 = 4;
 pub(crate) fn bench(name: Name, json: bool) -> Result<i32> {
     install(match name {
         Name::Lab | Name::Probes => &[Need::Build, Need::Lab],
-        Name::Swarm => &[Need::Build],
+        Name::Swarm | Name::Scale => &[Need::Build],
         Name::Node => &[Need::Build, Need::Tests],
     })?;
     let rdmascope = build(RDMASCOPE)?;
@@ -39,6 +41,7 @@ pub(crate) fn bench(name: Name, json: bool) -> Result<i32> {
     let form = json.then_some("--json");
     match name {
         Name::Swarm => here(&rdmascope, &bench, "swarm", form),
+        Name::Scale => here(&rdmascope, &bench, "scale", form),
         Name::Node => here(&rdmascope, &bench, "node", form),
         Name::Lab => in_lab(&rdmascope, &bench, "lab", form),
         Name::Probes => {

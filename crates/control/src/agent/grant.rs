@@ -28,8 +28,15 @@ struct Book {
     /// The generation that was changed into this one; 0 when it came as a whole.
     base: u64,
     total: u32,
-    /// Address and rail.
-    peers: BTreeMap<EndpointName, (Option<DatagramAddress>, u32)>,
+    peers: BTreeMap<EndpointName, Entry>,
+}
+
+/// What the book has of a peer: where its datagrams go, its rail, and the coordinator's number for it.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    address: Option<DatagramAddress>,
+    rail: u32,
+    number: Option<u32>,
 }
 
 impl Book {
@@ -54,7 +61,7 @@ impl Mesh {
         generation: u64,
         base: u64,
         total: u32,
-        peers: Vec<Peer>,
+        (peers, numbers): (&[Peer], &[u32]),
         removed: &[EndpointName],
     ) -> Option<Arc<[Peer]>> {
         let book = &mut self.book;
@@ -68,8 +75,13 @@ impl Mesh {
         for name in removed {
             book.peers.remove(name);
         }
-        book.peers.extend(peers.into_iter().map(|peer| (peer.name, (peer.address, peer.rail))));
-        let peer = |(name, &(address, rail)): (&EndpointName, &(Option<DatagramAddress>, u32))| Peer {
+        // A coordinator that gives no numbers knows no pings by numbers.
+        let numbers = numbers.iter().copied().map(Some).chain(std::iter::repeat(None));
+        let entry = |(peer, number): (&Peer, _)| {
+            (peer.name.clone(), Entry { address: peer.address, rail: peer.rail, number })
+        };
+        book.peers.extend(peers.iter().zip(numbers).map(entry));
+        let peer = |(name, &Entry { address, rail, .. }): (&EndpointName, &Entry)| Peer {
             name: name.clone(),
             address,
             rail,
@@ -77,9 +89,20 @@ impl Mesh {
         book.is_complete().then(|| book.peers.iter().map(peer).collect())
     }
 
-    /// Another connection begins: its first book is a whole one.
+    /// The coordinator gives numbers.
+    pub(super) fn has_numbers(&self) -> bool {
+        self.book.peers.first_key_value().is_some_and(|(_, entry)| entry.number.is_some())
+    }
+
+    /// The coordinator's number of an endpoint.
+    pub(super) fn number_of(&self, name: &EndpointName) -> Option<u32> {
+        self.book.peers.get(name)?.number
+    }
+
+    /// Another connection begins: its first book is a whole one, and its numbers are its own.
     pub(super) fn connected(&mut self) {
         self.book.generation = 0;
+        self.book.peers.values_mut().for_each(|entry| entry.number = None);
     }
 
     /// Takes a grant; a rate above the built-in limit is obeyed at the limit.
@@ -148,7 +171,7 @@ mod tests {
 
     fn granted(pings_per_second: u32) -> Mesh {
         let mut mesh = Mesh::default();
-        mesh.book(1, 0, 1, vec![peer("b/d/1", None)], &[]);
+        mesh.book(1, 0, 1, (&[peer("b/d/1", None)], &[]), &[]);
         mesh.grant(1, until(100, pings_per_second));
         mesh
     }
@@ -179,37 +202,38 @@ mod tests {
     fn a_book_comes_in_parts_and_is_told_when_it_is_whole() {
         let mut mesh = Mesh::default();
         let (a, b, c) = (peer("a/d/1", Some(1)), peer("b/d/1", None), peer("c/d/1", Some(3)));
-        assert_eq!(mesh.book(4, 0, 3, vec![a.clone(), b.clone()], &[]), None);
-        assert_eq!(mesh.book(4, 0, 3, vec![c.clone()], &[]).as_deref(), Some(&[a, b, c][..]));
+        assert_eq!(mesh.book(4, 0, 3, (&[a.clone(), b.clone()], &[]), &[]), None);
+        assert_eq!(mesh.book(4, 0, 3, (std::slice::from_ref(&c), &[]), &[]).as_deref(), Some(&[a, b, c][..]));
     }
 
     #[test]
     fn a_change_gives_new_addresses_and_takes_away_who_has_gone() {
         let mut mesh = Mesh::default();
         let (a, b) = (peer("a/d/1", Some(1)), peer("b/d/1", Some(2)));
-        mesh.book(4, 0, 2, vec![a.clone(), b.clone()], &[]);
+        mesh.book(4, 0, 2, (&[a.clone(), b.clone()], &[]), &[]);
         let (restarted, new) = (peer("a/d/1", Some(7)), peer("c/d/1", Some(3)));
-        let changed = mesh.book(6, 4, 2, vec![restarted.clone()], std::slice::from_ref(&b.name));
+        let changed =
+            mesh.book(6, 4, 2, (std::slice::from_ref(&restarted), &[]), std::slice::from_ref(&b.name));
         assert_eq!(changed, None, "the second part is not here yet");
-        let changed = mesh.book(6, 4, 2, vec![new.clone()], &[]);
+        let changed = mesh.book(6, 4, 2, (std::slice::from_ref(&new), &[]), &[]);
         assert_eq!(changed.as_deref(), Some(&[restarted, new][..]));
-        assert_eq!(mesh.book(4, 0, 2, vec![a], &[]), None, "an older book is over");
+        assert_eq!(mesh.book(4, 0, 2, (&[a], &[]), &[]), None, "an older book is over");
     }
 
     #[test]
     fn a_change_of_a_book_that_is_not_here_waits_for_a_whole_one() {
         let mut mesh = Mesh::default();
         let (a, b) = (peer("a/d/1", Some(1)), peer("b/d/1", Some(2)));
-        assert_eq!(mesh.book(6, 4, 1, vec![a.clone()], &[]), None, "there is no book at all");
-        mesh.book(4, 0, 1, vec![a.clone()], &[]);
-        assert_eq!(mesh.book(8, 6, 2, vec![b.clone()], &[]), None, "6 was missed");
-        assert_eq!(mesh.book(9, 8, 2, vec![b.clone()], &[]), None, "and so was 8");
-        assert!(mesh.book(9, 0, 2, vec![a.clone(), b.clone()], &[]).is_some());
+        assert_eq!(mesh.book(6, 4, 1, (std::slice::from_ref(&a), &[]), &[]), None, "there is no book at all");
+        mesh.book(4, 0, 1, (std::slice::from_ref(&a), &[]), &[]);
+        assert_eq!(mesh.book(8, 6, 2, (std::slice::from_ref(&b), &[]), &[]), None, "6 was missed");
+        assert_eq!(mesh.book(9, 8, 2, (std::slice::from_ref(&b), &[]), &[]), None, "and so was 8");
+        assert!(mesh.book(9, 0, 2, (&[a.clone(), b.clone()], &[]), &[]).is_some());
         // On a new connection the same generation comes as a whole, whatever is left of the one before.
-        mesh.book(10, 9, 1, vec![], &[]);
+        mesh.book(10, 9, 1, (&[], &[]), &[]);
         mesh.connected();
-        assert_eq!(mesh.book(11, 10, 1, vec![], std::slice::from_ref(&b.name)), None);
-        let whole = mesh.book(10, 0, 1, vec![a.clone()], &[]);
+        assert_eq!(mesh.book(11, 10, 1, (&[], &[]), std::slice::from_ref(&b.name)), None);
+        let whole = mesh.book(10, 0, 1, (std::slice::from_ref(&a), &[]), &[]);
         assert_eq!(whole.as_deref(), Some(&[a][..]), "who was in the older one is not in it");
     }
 

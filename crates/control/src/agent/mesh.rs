@@ -1,10 +1,13 @@
 //! The mesh of pings as the agent's state sees it: what it is told, and what becomes of what it tells.
 
 use super::{Action, Agent, Uplink};
-use rdmascope_link::{PINGS_PER_FRAME_MAX, PINGS_SINCE, PingReport, ProbeResult, ToAgent, ToCoordinator};
+use rdmascope_link::{
+    NUMBERED_PER_FRAME_MAX, NumberedHeard, NumberedReport, PINGS_PER_FRAME_MAX, PINGS_SINCE, PingReport,
+    ProbeResult, ToAgent, ToCoordinator,
+};
 use rdmascope_model::{
     DatagramAddress, EndpointInfo, EndpointName, Fabric, Failure, Heard, Metric, Mono, Now, Outcome,
-    PingStats, Role,
+    PINGS_OF_A_SIZE_MAX, PackedPings, PingFigures, PingStats, Role,
 };
 use rdmascope_probe::mesh::{MeshCommand, MeshEvent, MeshGrant, MeshHealth};
 use std::collections::BTreeMap;
@@ -22,7 +25,7 @@ pub(super) struct Pinging {
     endpoints: Vec<EndpointInfo>,
     grant: Option<MeshGrant>,
     addresses: BTreeMap<EndpointName, DatagramAddress>,
-    /// Batches that wait to be sent, at most a frame of each kind.
+    /// Batches that wait to be sent, at most a frame of each kind when they are told by numbers.
     reports: Vec<PingReport>,
     heard: Vec<Heard>,
     send_at: Option<Mono>,
@@ -175,8 +178,8 @@ impl Agent {
     }
 
     fn wait_or_send(&mut self, at_most: Duration, now: Now) {
-        let full = self.pinging.reports.len().max(self.pinging.heard.len()) >= PINGS_PER_FRAME_MAX;
-        if full {
+        let most = if self.mesh.has_numbers() { NUMBERED_PER_FRAME_MAX } else { PINGS_PER_FRAME_MAX };
+        if self.pinging.reports.len().max(self.pinging.heard.len()) >= most {
             return self.send_pings();
         }
         let passes = self.pinging.grant.is_some_and(|grant| grant.sweep.is_some());
@@ -184,11 +187,53 @@ impl Agent {
         self.pinging.send_at = Some(self.pinging.send_at.map_or(by, |at| at.min(by)));
     }
 
+    /// Sends what waits: by numbers whatever has some, by names the rest.
     fn send_pings(&mut self) {
         self.pinging.send_at = None;
-        let reports = std::mem::take(&mut self.pinging.reports);
-        let heard = std::mem::take(&mut self.pinging.heard);
-        self.send(ToCoordinator::Pings { reports, heard });
+        let (mut reports, mut heard) = (Vec::new(), Vec::new());
+        let (mut named_reports, mut named_heard) = (Vec::new(), Vec::new());
+        for report in std::mem::take(&mut self.pinging.reports) {
+            match self.numbered_report(&report) {
+                Some(numbered) => reports.push(numbered),
+                None => named_reports.push(report),
+            }
+        }
+        for one in std::mem::take(&mut self.pinging.heard) {
+            match self.numbered_heard(&one) {
+                Some(numbered) => heard.push(numbered),
+                None => named_heard.push(one),
+            }
+        }
+        if !reports.is_empty() || !heard.is_empty() {
+            self.send(ToCoordinator::Numbered { reports, heard });
+        }
+        while !named_reports.is_empty() || !named_heard.is_empty() {
+            let reports = named_reports.split_off(named_reports.len().saturating_sub(PINGS_PER_FRAME_MAX));
+            let heard = named_heard.split_off(named_heard.len().saturating_sub(PINGS_PER_FRAME_MAX));
+            self.send(ToCoordinator::Pings { reports, heard });
+        }
+    }
+
+    fn numbered_report(&self, report: &PingReport) -> Option<NumberedReport> {
+        let stats = &report.stats;
+        let countable = stats.small.sent.max(stats.large.sent) <= PINGS_OF_A_SIZE_MAX;
+        countable.then_some(NumberedReport {
+            local: self.mesh.number_of(&report.local)?,
+            peer: self.mesh.number_of(&report.peer)?,
+            measured_at: report.measured_at,
+            batch: stats.batch,
+            figures: PackedPings::pack(&PingFigures::from(stats)),
+        })
+    }
+
+    fn numbered_heard(&self, heard: &Heard) -> Option<NumberedHeard> {
+        Some(NumberedHeard {
+            local: self.mesh.number_of(&heard.local)?,
+            peer: self.mesh.number_of(&heard.peer)?,
+            batch: heard.batch,
+            small: u8::try_from(heard.small).ok()?,
+            large: u8::try_from(heard.large).ok()?,
+        })
     }
 
     /// Batches that wait are old news when the coordinator is back: the same pairs are pinged again within the coverage time.

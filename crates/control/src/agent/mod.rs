@@ -277,8 +277,8 @@ impl Agent {
                     *unanswered = 0;
                 }
             }
-            ToAgent::Book { generation, base, total, peers, removed } => {
-                let whole = self.mesh.book(generation, base, total, peers, &removed);
+            ToAgent::Book { generation, base, total, peers, numbers, removed } => {
+                let whole = self.mesh.book(generation, base, total, (&peers, &numbers), &removed);
                 whole.into_iter().for_each(|book| self.tell_mesh(MeshCommand::Book(book)));
             }
             ToAgent::Grant { .. } => self.mesh_grant(&frame, now),

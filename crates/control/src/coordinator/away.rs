@@ -1,7 +1,7 @@
 //! Endpoints that are away: nobody pings who is not in the address book, so their pairs would look fresh until they are stale.
 
 use super::Coordinator;
-use rdmascope_localise::{Cell, EndpointIndex};
+use rdmascope_localise::{Brief, EndpointIndex};
 use rdmascope_model::{Metric, Mono, Now};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -55,9 +55,9 @@ impl Coordinator {
     }
 
     fn fail_pings(&mut self, source: EndpointIndex, target: EndpointIndex, now: Now) {
-        let measured = matches!(self.matrix.cell(Metric::Ping, source, target), Cell::Known { .. });
+        let measured = matches!(self.matrix.brief(Metric::Ping, source, target), Brief::Known { .. });
         if measured && let Some(failure) = self.known_failure(source, target) {
-            self.matrix.fail(Metric::Ping, source, target, now.wall, failure);
+            self.matrix.fail(Metric::Ping, source, target, now.wall, &failure);
         }
     }
 }

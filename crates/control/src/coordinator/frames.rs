@@ -44,7 +44,8 @@ impl Coordinator {
                 self.findings_changed(&node);
             }
             ToCoordinator::Relay { lease, payload } => self.relay(connection, lease, payload, now),
-            ToCoordinator::Pings { reports, heard } => self.pings(&node, reports, heard, now),
+            ToCoordinator::Pings { reports, heard } => self.pings(&node, &reports, &heard, now),
+            ToCoordinator::Numbered { reports, heard } => self.numbered_pings(&node, &reports, &heard, now),
             ToCoordinator::Facts(facts) => self.facts(&node, facts, now),
             ToCoordinator::Events(events) => self.events(connection, &node, events, now),
             ToCoordinator::Results(results) => {
@@ -167,7 +168,7 @@ impl Coordinator {
             }
             Outcome::Failed(failure) => {
                 if let Some(metric) = result.metric {
-                    self.matrix.fail(metric, source, target, at, failure.clone());
+                    self.matrix.fail(metric, source, target, at, failure);
                 }
             }
             Outcome::Excluded(why) => {

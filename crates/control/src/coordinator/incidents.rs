@@ -11,7 +11,7 @@ use rdmascope_localise::{
     Retest, Told,
 };
 use rdmascope_model::{
-    EndpointInfo, Load, Manner, Metric, Mono, Now, PingSpec, ProbeSpec, Status, Urgency, Wall,
+    Cause, EndpointInfo, Load, Manner, Metric, Mono, Now, PingSpec, ProbeSpec, Status, Urgency, Wall,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,6 +23,8 @@ const LOOK_ANYWAY: Duration = Duration::from_secs(10);
 /// Batches of pings that were under way while an agent was away end within this after it is back: a batch takes 6 s, its last answer
 /// and what is asked for then 2 s, and 2 s may pass until it is told.
 const RESTART_SHOWS_FOR: Duration = Duration::from_secs(10);
+/// A driver that is loaded again takes its device away for less than this.
+const GONE_FOR: Duration = Duration::from_secs(30);
 
 /// All that are held in memory, and the judge.
 #[derive(Clone, Debug, Default)]
@@ -89,7 +91,7 @@ impl Coordinator {
         self.incidents.looked_at = Some(now.mono);
         self.incidents.known.renumber(&self.standing.places);
         let counted_from = self.counted_from(now);
-        let (silenced, told) = (self.silenced(), self.told());
+        let (silenced, told) = (self.silenced(), self.told(now.wall));
         let input = Input {
             matrix: &self.matrix,
             places: &self.standing.places,
@@ -179,19 +181,30 @@ impl Coordinator {
         ceilings
     }
 
+    fn is_there(&self, node: &str) -> bool {
+        self.members.agents().any(|(name, member)| name == node && member.connection.is_some())
+    }
+
     /// What nodes whose agents are there tell of themselves. What is over, or of a node on which somebody works, is not told.
-    fn told(&self) -> Vec<Told> {
+    fn told(&self, now: Wall) -> Vec<Told> {
         let nodes: BTreeMap<&str, PlaceIndex> = (0..)
             .map(PlaceIndex)
             .zip(&self.standing.places.nodes)
             .map(|(at, name)| (name.as_str(), at))
             .collect();
         let mut endpoints: BTreeMap<&str, Vec<(EndpointIndex, &EndpointInfo)>> = BTreeMap::new();
-        for (index, endpoint) in self.members.endpoints().filter(|(_, e)| e.gone_since.is_none()) {
-            endpoints.entry(&endpoint.info.name.node).or_default().push((index, &endpoint.info));
-        }
         let mut told = Vec::new();
         let speaks = |node: &str| self.health.maintenance_of(node).is_none();
+        for (index, endpoint) in self.members.endpoints() {
+            let node = &endpoint.info.name.node;
+            match endpoint.gone_since {
+                None => endpoints.entry(node).or_default().push((index, &endpoint.info)),
+                Some(since) if now.since(since) >= GONE_FOR && speaks(node) && self.is_there(node) => {
+                    told.push(gone(index, &endpoint.info, since));
+                }
+                Some(_) => {}
+            }
+        }
         let there =
             self.members.agents().filter(|(node, member)| member.connection.is_some() && speaks(node));
         for (node, member) in there {
@@ -269,6 +282,21 @@ fn unusable(index: EndpointIndex, info: &EndpointInfo) -> Option<Told> {
         since_ms: 0,
     };
     Some(Told { component: Component::Endpoint(index), reason })
+}
+
+/// An endpoint that was there and is not any more, although its agent is.
+fn gone(index: EndpointIndex, info: &EndpointInfo, since: Wall) -> Told {
+    let cause = Cause::DeviceGone;
+    let reason = Reason {
+        id: cause.id().to_owned(),
+        node: info.name.node.clone(),
+        subject: format!("{}/{}", info.name.device, info.name.port),
+        status: Status::Fail,
+        summary: cause.text().trim_end_matches('.').to_owned(),
+        next_step: cause.next_step().to_owned(),
+        since_ms: since.0,
+    };
+    Told { component: Component::Endpoint(index), reason }
 }
 
 /// What a finding's subject is: an endpoint of the node where it names one, else the node.

@@ -1,56 +1,39 @@
-//! What of the matrix survives the coordinator: each source's cells as results, out for a snapshot and in from one.
+//! What of the matrix survives the coordinator: each source's cells as bytes, out for a snapshot and in from one.
 
 use super::{Coordinator, settings};
-use rdmascope_link::ProbeResult;
-use rdmascope_localise::{Cell, EndpointIndex, Measured};
-use rdmascope_model::{Metric, Now, Outcome, Role};
+use rdmascope_localise::{EndpointIndex, KeptError};
+use rdmascope_model::{EndpointName, Metric, Now};
 
 impl Coordinator {
-    /// All that is known of the pairs from one source, to be kept. Exclusions are not: they speak of the moment.
+    /// Who is known, in the order of the numbers that [`Self::keep`] uses.
     #[must_use]
-    pub fn results_from(&self, source: EndpointIndex) -> Vec<ProbeResult> {
-        let mut results = Vec::new();
-        for (peer, target) in self.matrix.endpoints() {
-            for metric in Metric::ALL {
-                let (measured_at, outcome) = match self.matrix.cell(metric, source, target) {
-                    Cell::Known { at, measured: Measured::Latency(stats, delta) } => {
-                        (at, Outcome::Latency(stats, delta))
-                    }
-                    Cell::Known { at, measured: Measured::Bandwidth(stats, delta) } => {
-                        (at, Outcome::Bandwidth(stats, delta))
-                    }
-                    Cell::Known { at, measured: Measured::Ping(figures) } => {
-                        (at, Outcome::Pings(Box::new(figures.to_stats())))
-                    }
-                    Cell::Failed { at, failure } => (at, Outcome::Failed(failure)),
-                    Cell::Never | Cell::Excluded { .. } => continue,
-                };
-                results.push(ProbeResult {
-                    lease: None,
-                    local: self.matrix.name(source).clone(),
-                    peer: peer.clone(),
-                    role: Role::Source,
-                    metric: Some(metric),
-                    measured_at,
-                    outcome,
-                    effects: None,
-                    evidence: String::new(),
-                });
-            }
-        }
-        results
+    pub fn kept_names(&self) -> Vec<EndpointName> {
+        let count = u32::try_from(self.matrix.len()).unwrap_or(u32::MAX);
+        (0..count).map(|number| self.matrix.name(EndpointIndex(number)).clone()).collect()
     }
 
-    /// Takes results that an earlier coordinator kept. What agents know better, because it is newer, replaces them.
-    pub fn restore(&mut self, results: Vec<ProbeResult>, now: Now) {
-        for mut result in results {
-            if self.matrix.len() + 2 > settings::ENDPOINTS_MAX {
-                return;
+    /// Appends what is known of the pairs from one source to the first `endpoints`, to be kept.
+    pub fn keep(&self, metric: Metric, source: EndpointIndex, endpoints: u32, out: &mut Vec<u8>) {
+        self.matrix.keep(metric, source, endpoints, out);
+    }
+
+    /// Knows again who an earlier coordinator knew; answers their numbers of now. Who is too many stays unknown.
+    pub fn restore_names(&mut self, names: &[EndpointName]) -> Vec<EndpointIndex> {
+        let mut numbers = Vec::new();
+        for name in names {
+            if self.matrix.find(name).is_none() && self.matrix.len() >= settings::ENDPOINTS_MAX {
+                break;
             }
-            result.measured_at = result.measured_at.min(now.wall);
-            let source = self.matrix.intern(&result.local);
-            let target = self.matrix.intern(&result.peer);
-            self.write(source, target, &result);
+            numbers.push(self.matrix.intern(name));
         }
+        numbers
+    }
+
+    /// Takes cells that an earlier coordinator kept. What agents know better, because it is newer, replaces them.
+    ///
+    /// # Errors
+    /// The bytes are not what [`Self::keep`] wrote.
+    pub fn restore(&mut self, kept: &[u8], numbers: &[EndpointIndex], now: Now) -> Result<usize, KeptError> {
+        self.matrix.take_back(kept, numbers, now.wall)
     }
 }

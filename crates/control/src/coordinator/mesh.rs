@@ -13,8 +13,10 @@ use super::place::Standing;
 use super::settings::{BOOK_SETTLES, GRANT_FOR, GRANT_RENEWAL};
 use super::{Action, ConnectionId};
 use rdmascope_link::{PEERS_PER_FRAME_MAX, PINGS_SINCE, ToAgent};
+use rdmascope_localise::EndpointIndex;
 use rdmascope_model::{DatagramAddress, EndpointName, MeshSweep, Mono, Peer};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// What a grant says besides its book.
 #[derive(Clone, Copy, Debug)]
@@ -49,14 +51,44 @@ pub(super) struct MeshGrants {
     sent: BTreeMap<ConnectionId, u64>,
 }
 
-/// Address and number of the rail.
-type Entry = (Option<DatagramAddress>, u32);
+/// What the book has of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    /// By which its pings may be told.
+    number: EndpointIndex,
+    address: Option<DatagramAddress>,
+    /// Number of its rail.
+    rail: u32,
+}
 
 /// What a new book has that its base has not, and the reverse.
 struct Change {
     base: u64,
-    peers: Vec<Peer>,
+    parts: Vec<Part>,
+}
+
+/// What one frame tells of a book. Thousands of connections are told the same, and hold it together.
+#[derive(Clone, Debug)]
+struct Part {
+    peers: Arc<[Peer]>,
+    numbers: Arc<[u32]>,
     removed: Vec<EndpointName>,
+}
+
+impl Part {
+    /// These peers, frame by frame. Without `addresses` they have none, and neither numbers nor rails.
+    fn all(book: &[(&EndpointName, &Entry)], addresses: bool) -> Vec<Self> {
+        let part = |part: &[(&EndpointName, &Entry)]| {
+            let peer = |&(name, entry): &(&EndpointName, &Entry)| Peer {
+                name: name.clone(),
+                address: entry.address.filter(|_| addresses),
+                rail: if addresses { entry.rail } else { 0 },
+            };
+            let numbers = part.iter().filter(|_| addresses).map(|(_, entry)| entry.number.0);
+            Self { peers: part.iter().map(peer).collect(), numbers: numbers.collect(), removed: Vec::new() }
+        };
+        book.chunks(PEERS_PER_FRAME_MAX).map(part).collect()
+    }
 }
 
 impl MeshGrants {
@@ -103,10 +135,19 @@ impl MeshGrants {
         self.sweep = terms.sweep;
         self.renew_at = Some(now.after(GRANT_RENEWAL));
         self.sent.retain(|&connection, _| members.node(connection).is_some());
+        // With addresses and without, made when the first connection needs them.
+        let mut whole = [None, None];
         for (node, connection) in members.nodes_connected() {
             let pings = members.agent(node).is_some_and(|member| member.protocol >= PINGS_SINCE);
             let generation = if pings { self.generation } else { self.named };
-            self.send_book(connection, pings, generation, change.as_ref(), outbox);
+            let had = self.sent.insert(connection, generation);
+            if had != Some(generation) {
+                let (base, parts) = match &change {
+                    Some(change) if pings && had == Some(change.base) => (change.base, &change.parts),
+                    _ => (0, &*whole[usize::from(pings)].get_or_insert_with(|| self.whole_book(pings))),
+                };
+                self.send_book(connection, (generation, base), parts, outbox);
+            }
             // Whoever is in maintenance is in nobody's book, and nobody would answer it.
             let silenced = members.is_silenced(node);
             let grant = ToAgent::Grant {
@@ -126,67 +167,54 @@ impl MeshGrants {
     /// Makes the book of who is there now; `None` when it is the one before.
     fn renew_book(&mut self, members: &Members, standing: &Standing) -> Option<Change> {
         let mut book = BTreeMap::new();
-        for &index in members.ready() {
-            let Some(endpoint) = members.endpoint(index) else { continue };
-            let rail = standing.rail(index).map_or(0, |name| match self.rails.get(name) {
-                Some(number) => *number,
+        for &number in members.ready() {
+            let Some(endpoint) = members.endpoint(number) else { continue };
+            let rail = standing.rail(number).map_or(0, |name| match self.rails.get(name) {
+                Some(rail) => *rail,
                 None => {
-                    let number = u32::try_from(self.rails.len() + 1).unwrap_or(0);
-                    self.rails.insert(name.to_owned(), number);
-                    number
+                    let rail = u32::try_from(self.rails.len() + 1).unwrap_or(0);
+                    self.rails.insert(name.to_owned(), rail);
+                    rail
                 }
             });
-            book.insert(endpoint.info.name.clone(), (endpoint.info.datagrams, rail));
+            let entry = Entry { number, address: endpoint.info.datagrams, rail };
+            book.insert(endpoint.info.name.clone(), entry);
         }
-        let new = book.iter().filter(|(name, entry)| self.book.get(name) != Some(entry));
-        let peers: Vec<_> =
-            new.map(|(name, &(address, rail))| Peer { name: name.clone(), address, rail }).collect();
+        let new: Vec<_> = book.iter().filter(|(name, entry)| self.book.get(name) != Some(entry)).collect();
         let removed: Vec<_> = self.book.keys().filter(|name| !book.contains_key(name)).cloned().collect();
-        if peers.is_empty() && removed.is_empty() {
+        if new.is_empty() && removed.is_empty() {
             return None;
         }
         let base = self.generation;
         self.generation += 1;
-        if !removed.is_empty() || peers.iter().any(|peer| !self.book.contains_key(&peer.name)) {
+        if !removed.is_empty() || new.iter().any(|(name, _)| !self.book.contains_key(*name)) {
             self.named = self.generation;
         }
+        let gone = removed.chunks(PEERS_PER_FRAME_MAX).map(|removed| Part {
+            peers: Arc::default(),
+            numbers: Arc::default(),
+            removed: removed.to_vec(),
+        });
+        let parts = gone.chain(Part::all(&new, true)).collect();
         self.book = book;
-        Some(Change { base, peers, removed })
+        Some(Change { base, parts })
     }
 
-    /// Sends what a connection does not have yet.
+    fn whole_book(&self, addresses: bool) -> Vec<Part> {
+        Part::all(&self.book.iter().collect::<Vec<_>>(), addresses)
+    }
+
     fn send_book(
-        &mut self,
+        &self,
         connection: ConnectionId,
-        pings: bool,
-        generation: u64,
-        change: Option<&Change>,
+        (generation, base): (u64, u64),
+        parts: &[Part],
         outbox: &mut VecDeque<Action>,
     ) {
-        let had = self.sent.insert(connection, generation);
-        if had == Some(generation) {
-            return;
-        }
         let total = u32::try_from(self.book.len()).unwrap_or(u32::MAX);
-        let mut send = |base, peers: &[Peer], removed: &[EndpointName]| {
-            let (peers, removed) = (peers.to_vec(), removed.to_vec());
-            let frame = ToAgent::Book { generation, base, total, peers, removed };
+        for Part { peers, numbers, removed } in parts.iter().cloned() {
+            let frame = ToAgent::Book { generation, base, total, peers, numbers, removed };
             outbox.push_back(Action::Send(connection, frame));
-        };
-        match change {
-            Some(change) if pings && had == Some(change.base) => {
-                change.removed.chunks(PEERS_PER_FRAME_MAX).for_each(|part| send(change.base, &[], part));
-                change.peers.chunks(PEERS_PER_FRAME_MAX).for_each(|part| send(change.base, part, &[]));
-            }
-            _ => {
-                let peer = |(name, &(address, rail)): (&EndpointName, &Entry)| Peer {
-                    name: name.clone(),
-                    address: address.filter(|_| pings),
-                    rail: if pings { rail } else { 0 },
-                };
-                let whole: Vec<_> = self.book.iter().map(peer).collect();
-                whole.chunks(PEERS_PER_FRAME_MAX).for_each(|part| send(0, part, &[]));
-            }
         }
     }
 }

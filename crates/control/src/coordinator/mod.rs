@@ -31,6 +31,7 @@ mod settings;
 mod settle;
 mod shown;
 mod sweep;
+mod tallies;
 mod touched;
 mod turns;
 mod work;
@@ -49,6 +50,7 @@ pub use runs::{ProbeRun, ProbeStep, RunKind};
 pub use settings::{Service, Settings};
 pub use shown::Shown;
 pub use sweep::{Found, Sweep};
+pub use tallies::{COUNTED_AT_ONCE_MAX, Counted};
 pub use touched::Touched;
 
 use away::Away;
@@ -64,6 +66,7 @@ use rdmascope_link::{PauseFlags, ToAgent, ToCoordinator};
 use rdmascope_localise::{EndpointIndex, Matrix};
 use rdmascope_model::{Cause, LeaseId, Metric, Mono, Now};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tallies::Tallies;
 use work::Work;
 
 /// One agent's connection.
@@ -115,8 +118,8 @@ pub enum Probed {
     Latency(u64),
     /// Average goodput and, where both are known, the slower port's rate, bits per second.
     Bandwidth(u64, Option<u64>),
-    /// A batch of pings of which at least one was answered.
-    Pings,
+    /// So many batches of pings of which at least one each was answered.
+    Pings(u64),
     /// It failed.
     Failed(Metric, Cause),
     /// It was not run.
@@ -137,6 +140,9 @@ pub struct Coordinator {
     forced: Forced,
     mesh: MeshGrants,
     ping_news: PingNews,
+    /// Batches of the frame at hand that were answered.
+    pings_answered: u64,
+    tallies: Tallies,
     away: Away,
     health: Health,
     standing: Standing,
@@ -175,6 +181,8 @@ impl Coordinator {
             forced: Forced::default(),
             mesh: MeshGrants::default(),
             ping_news: PingNews::default(),
+            pings_answered: 0,
+            tallies: Tallies::default(),
             away: Away::default(),
             health: Health::default(),
             standing: Standing::default(),

@@ -7,7 +7,7 @@ use super::work::{Ending, Job, Origin};
 use super::{Action, Coordinator, Probed, caps};
 use rdmascope_link::{ProbeResult, ToAgent};
 use rdmascope_localise::{EndpointIndex, PingFigures, ping_failure};
-use rdmascope_model::{Failure, Metric, Now, Outcome, Side, Step};
+use rdmascope_model::{Failure, Metric, Now, Outcome, PackedPings, Side, Step};
 
 impl Coordinator {
     /// Ends the leases that are decided.
@@ -68,7 +68,9 @@ impl Coordinator {
         let (ending, probed) = match news {
             CellNews::Measured(result) if let Some((failure, figures)) = silence(result) => {
                 let cause = failure.cause;
-                self.matrix.fail_pings(source, target, result.measured_at, failure, &figures);
+                // Nobody tells of a lease's pings what he heard of them, but for the lease.
+                self.matrix.record_silence(source, target, result.measured_at, figures, 0);
+                self.ping_news.set_waits(source, target, false);
                 (Ending::Failed, Some(Probed::Failed(metric, cause)))
             }
             CellNews::Measured(result) => {
@@ -77,7 +79,7 @@ impl Coordinator {
                 (Ending::of(news), self.probed(source, target, result))
             }
             CellNews::Failed(failure) => {
-                self.matrix.fail(metric, source, target, now.wall, failure.clone());
+                self.matrix.fail(metric, source, target, now.wall, failure);
                 (Ending::Failed, Some(Probed::Failed(metric, failure.cause)))
             }
             // That a suspect could not be measured again is no news of its pair.
@@ -122,18 +124,18 @@ impl Coordinator {
                 Some(Probed::Bandwidth(stats.average_bps, slower))
             }
             Outcome::Aborted(..) => Some(Probed::Excluded(Metric::Bandwidth)),
-            Outcome::Pings(_) => Some(Probed::Pings),
+            Outcome::Pings(_) => Some(Probed::Pings(1)),
             _ => None,
         }
     }
 }
 
 /// Why pings of which none was answered failed.
-fn silence(result: &ProbeResult) -> Option<(Failure, PingFigures)> {
+fn silence(result: &ProbeResult) -> Option<(Failure, PackedPings)> {
     match &result.outcome {
         Outcome::Pings(stats) => {
             let figures = PingFigures::from(&**stats);
-            Some((ping_failure(&figures)?, figures))
+            Some((ping_failure(&figures)?, PackedPings::pack(&figures)))
         }
         _ => None,
     }

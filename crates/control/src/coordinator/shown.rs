@@ -2,33 +2,60 @@
 
 use super::Coordinator;
 use super::settings::FRESH_FOR_MIN;
-use rdmascope_localise::{Cell, EndpointIndex};
-use rdmascope_model::{Exclusion, Metric, Wall};
+use rdmascope_localise::{Brief, Cell, EndpointIndex, Light, Matrix, PlaceIndex};
+use rdmascope_model::{Exclusion, Fabric, Metric, Wall};
 use std::time::Duration;
 
-/// The matrix as it is shown. Made once for many cells.
+/// The matrix as it is shown. Made once for many cells: what decides lies side by side, since there are millions of them.
 #[derive(Debug)]
 pub struct Shown<'a> {
-    coordinator: &'a Coordinator,
+    matrix: &'a Matrix,
     now: Wall,
-    /// Since when each endpoint's node is in maintenance.
-    silenced: Vec<Option<Wall>>,
+    ends: Vec<End>,
+    rails_routed: bool,
     fresh_for: Duration,
     fresh_for_cross_rail: Duration,
+}
+
+/// What decides how the pairs of an endpoint are shown.
+#[derive(Clone, Copy, Debug, Default)]
+struct End {
+    /// `None` where nobody told where it stands.
+    stands: Option<(PlaceIndex, Fabric)>,
+    rail: Option<PlaceIndex>,
+    /// Pings reach it.
+    datagrams: bool,
+    /// Since when its node is in maintenance.
+    silenced: Option<Wall>,
+}
+
+impl End {
+    fn cross_rail(self, other: Self) -> bool {
+        matches!((self.rail, other.rail), (Some(a), Some(b)) if a != b)
+    }
 }
 
 impl Coordinator {
     /// The matrix as it is shown now.
     #[must_use]
     pub fn shown(&self, now: Wall) -> Shown<'_> {
-        let mut silenced = vec![None; self.matrix.len()];
+        let mut ends = vec![End::default(); self.matrix.len()];
+        for (at, (end, place)) in (0..).zip(ends.iter_mut().zip(&self.places().of)) {
+            end.rail = place.and_then(|place| place.rail);
+            end.stands = place.map(|place| place.node).zip(self.standing.fabric(EndpointIndex(at)));
+        }
         for (index, endpoint) in self.members.endpoints() {
-            let since = self.health.maintenance_of(&endpoint.info.name.node).map(|work| work.since);
-            silenced.iter_mut().skip(index.0 as usize).take(1).for_each(|slot| *slot = since);
+            if let Some(end) = ends.get_mut(index.0 as usize) {
+                let work = self.health.maintenance_of(&endpoint.info.name.node);
+                end.silenced = work.map(|work| work.since);
+                end.datagrams = endpoint.info.datagrams.is_some();
+            }
         }
         let fresh_for = self.fresh_for();
         let cross = self.cross_rail_coverage().map_or(Duration::ZERO, |coverage| coverage * 3);
-        Shown { coordinator: self, now, silenced, fresh_for, fresh_for_cross_rail: fresh_for.max(cross) }
+        let rails_routed = self.settings.rails_routed;
+        let fresh_for_cross_rail = fresh_for.max(cross);
+        Shown { matrix: &self.matrix, now, ends, rails_routed, fresh_for, fresh_for_cross_rail }
     }
 
     /// Figures of pairs of one rail that are older than this are stale. Pings of a small cluster cover it sooner than they were asked
@@ -39,42 +66,78 @@ impl Coordinator {
             self.coverage().map_or(Duration::ZERO, |coverage| coverage.max(self.settings.coverage));
         FRESH_FOR_MIN.max(coverage * 3)
     }
-
-    /// Two endpoints that are never paired: of one node, of different fabrics, or on rails that are not routed to each other.
-    #[must_use]
-    pub fn never_meet(&self, source: EndpointIndex, target: EndpointIndex) -> bool {
-        let at = |index: EndpointIndex| Some((self.places().place(index)?, self.standing.fabric(index)?));
-        let Some(((a, fabric), (b, other))) = at(source).zip(at(target)) else { return false };
-        let cross = a.rail.zip(b.rail).is_some_and(|(a, b)| a != b);
-        a.node == b.node || fabric != other || (cross && !self.settings.rails_routed)
-    }
 }
 
 impl Shown<'_> {
-    /// One cell. A pair with an end in maintenance is excluded, but for what was measured since that began (an operator may probe it by
-    /// name); a pair that is never probed is excluded as long as nobody has measured it all the same.
+    fn end(&self, index: EndpointIndex) -> End {
+        self.ends.get(index.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// One cell.
     #[must_use]
     pub fn cell(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Cell {
-        let cell = self.coordinator.matrix.cell(metric, source, target);
-        let since = |index: EndpointIndex| self.silenced.get(index.0 as usize).copied().flatten();
-        if let Some(since) = since(source).into_iter().chain(since(target)).max() {
-            let measured = matches!(&cell, Cell::Known { at, .. } if *at >= since);
-            let why = Exclusion::Maintenance;
-            return if measured { cell } else { Cell::Excluded { at: since, why } };
+        let (cell, light) = (self.matrix.cell(metric, source, target), self.light(source, target));
+        match (light.silenced, &cell) {
+            (Some(since), Cell::Known { at, .. }) if *at >= since => cell,
+            (Some(since), _) => Cell::Excluded { at: since, why: Exclusion::Maintenance },
+            (None, Cell::Never) if light.apart => Cell::Excluded { at: self.now, why: Exclusion::Policy },
+            (None, _) => cell,
         }
-        match cell {
-            Cell::Never if self.coordinator.never_meet(source, target) => {
-                Cell::Excluded { at: self.now, why: Exclusion::Policy }
-            }
-            cell => cell,
-        }
+    }
+
+    /// One cell in short.
+    #[must_use]
+    pub fn brief(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Brief {
+        self.light(source, target).shown(self.matrix.brief(metric, source, target), self.now)
     }
 
     /// Figures of this pair that are older than this are stale: it is three times the time in which such pairs are covered.
     #[must_use]
     pub fn fresh_for(&self, source: EndpointIndex, target: EndpointIndex) -> Duration {
-        let rail = |index| self.coordinator.places().place(index)?.rail;
-        let cross = rail(source).zip(rail(target)).is_some_and(|(a, b)| a != b);
+        let cross = self.end(source).cross_rail(self.end(target));
         if cross { self.fresh_for_cross_rail } else { self.fresh_for }
+    }
+
+    /// The light that a pair is seen in.
+    #[must_use]
+    pub fn light(&self, source: EndpointIndex, target: EndpointIndex) -> Light {
+        self.lights()(source, target)
+    }
+
+    /// The same for who asks millions of times.
+    pub fn lights(&self) -> impl Fn(EndpointIndex, EndpointIndex) -> Light {
+        let since = |age: Duration| {
+            Wall(self.now.0.saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX)))
+        };
+        let fresh_since = [since(self.fresh_for), since(self.fresh_for_cross_rail)];
+        move |source, target| {
+            let (a, b) = (self.end(source), self.end(target));
+            let cross = a.cross_rail(b);
+            Light {
+                fresh_since: fresh_since[usize::from(cross)],
+                silenced: a.silenced.max(b.silenced),
+                apart: self.apart(a, b),
+            }
+        }
+    }
+
+    /// Two endpoints that are never paired: of one node, of different fabrics, or on rails that are not routed to each other.
+    fn apart(&self, a: End, b: End) -> bool {
+        let (Some((node, fabric)), Some((other_node, other))) = (a.stands, b.stands) else { return false };
+        node == other_node || fabric != other || (!self.rails_routed && a.cross_rail(b))
+    }
+
+    /// Somebody is to measure this pair in this way: where he has not, it is a gap. Pings are for the pairs that they cover, and for these
+    /// nobody probes latency by itself: a pair that is never measured in one way because the other has it is no gap. Nor is a pair whose
+    /// ends are never paired.
+    #[must_use]
+    pub fn is_expected(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> bool {
+        let (a, b) = (self.end(source), self.end(target));
+        let (paired, pinged) = (!self.apart(a, b), a.datagrams && b.datagrams);
+        match metric {
+            Metric::Latency => paired && !pinged,
+            Metric::Bandwidth => paired,
+            Metric::Ping => paired && pinged,
+        }
     }
 }

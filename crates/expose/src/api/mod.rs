@@ -32,8 +32,8 @@ pub use incident::{
     LossyPair, PairNames, PairsView, PartView, ReasonView, WorstPairView,
 };
 pub use matrix::{
-    DecodeError, DecodedMatrix, Matrix, MatrixCause, MatrixCell, MatrixHead, MatrixView, STATE_SELF,
-    decode_bin,
+    CellReason, DecodeError, DecodedMatrix, MATRIX_BIN, MatrixCause, MatrixCells, MatrixForm, MatrixHead,
+    MatrixRow, MatrixView, MatrixWriter, Needed, ReadRow, STATE_SELF, decode_bin,
 };
 pub use openapi::openapi;
 pub use pair::{BandwidthFigures, CellState, CellView, FailureView, LatencyFigures, PairView};

@@ -110,6 +110,10 @@ fn answer(response: &Response, schemas: &mut BTreeMap<String, RefOr<Schema>>) ->
                 (Problem::CONTENT_TYPE.to_owned(), json!({ "schema": reference(of::<Problem>(), schemas) }))
             }
             Body::Other(media) => ((*media).to_owned(), json!({})),
+            Body::Bytes(media, text) => {
+                let schema = json!({ "type": "string", "format": "binary", "description": text });
+                ((*media).to_owned(), json!({ "schema": schema }))
+            }
         })
         .collect();
     if content.is_empty() {

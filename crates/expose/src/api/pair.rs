@@ -57,7 +57,7 @@ impl CellState {
 
     /// The letter that stands for it in rows of states and in the binary form.
     #[must_use]
-    pub fn letter(self) -> char {
+    pub const fn letter(self) -> char {
         match self {
             Self::Fresh => 'f',
             Self::Stale => 's',

@@ -8,9 +8,9 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::{
     AcknowledgeAnswer, AcknowledgeRequest, DiagnosisView, EndpointList, EventList, FindingList, HealthView,
-    IncastRequest, IncidentDetail, IncidentList, MaintenanceList, MaintenanceRequest, MatrixView, NodeDetail,
-    NodeList, PairView, PauseRequest, PauseView, ProbeRequest, ProbeView, ReadyView, RemoveRequest,
-    ServiceList, StatusView, SweepList, SweepPlan, SweepRequest, SweepView,
+    IncastRequest, IncidentDetail, IncidentList, MATRIX_BIN, MaintenanceList, MaintenanceRequest, MatrixView,
+    NodeDetail, NodeList, PairView, PauseRequest, PauseView, ProbeRequest, ProbeView, ReadyView,
+    RemoveRequest, ServiceList, StatusView, SweepList, SweepPlan, SweepRequest, SweepView,
 };
 
 /// HTTP method.
@@ -55,6 +55,8 @@ pub(super) enum Body {
     Json(Type),
     Problem,
     Other(&'static str),
+    /// Bytes, and how they lie.
+    Bytes(&'static str, &'static str),
 }
 
 pub(super) type Named = (String, RefOr<Schema>);
@@ -166,7 +168,7 @@ pub const ROUTES: &[Route] = &[
                     &[
                         Body::Json(of::<MatrixView>()),
                         Body::Other("text/csv"),
-                        Body::Other("application/octet-stream"),
+                        Body::Bytes("application/octet-stream", MATRIX_BIN),
                     ],
                 ),
                 UNCHANGED,

@@ -216,6 +216,18 @@ catalogue! {
     PAIR_STATE = family(PAIRS, Scrape::Pairs, Kind::Gauge, "rdmascope_pair_state",
         &["source_node", "source_device", "target_node", "target_device", "rail", "metric", "state"],
         "1 for the current state of the pair: fresh, stale, never, failed or excluded; other states have no sample.");
+    NODE_PAIR_LATENCY = family(PAIRS, Scrape::Pairs, Kind::Gauge, "rdmascope_node_pair_worst_latency_seconds",
+        &["source_node", "target_node", "method"],
+        "Largest median latency between the endpoints of two nodes, on one rail where rails are known; only with more than metrics.pairs_max pairs, and while there are at most as many pairs of nodes.");
+    NODE_PAIR_BANDWIDTH = family(PAIRS, Scrape::Pairs, Kind::Gauge, "rdmascope_node_pair_worst_bandwidth_bytes_per_second",
+        &["source_node", "target_node", "method"],
+        "Smallest average goodput between the endpoints of two nodes; as above.");
+    LEAF_PAIR_LATENCY = family(PAIRS, Scrape::Pairs, Kind::Gauge, "rdmascope_leaf_pair_worst_latency_seconds",
+        &["source_leaf", "target_leaf", "method"],
+        "Largest median latency between the endpoints of two leaves, on one rail where rails are known; only with more than metrics.pairs_max pairs, and while there are at most as many pairs of leaves.");
+    LEAF_PAIR_BANDWIDTH = family(PAIRS, Scrape::Pairs, Kind::Gauge, "rdmascope_leaf_pair_worst_bandwidth_bytes_per_second",
+        &["source_leaf", "target_leaf", "method"],
+        "Smallest average goodput between the endpoints of two leaves; as above.");
     PAIRS_LEFT_OUT = family(PAIRS, Scrape::Pairs, Kind::Gauge, "rdmascope_pairs_left_out", &[],
         "Pairs that exist and are not in this answer, because there are more than metrics.pairs_max.");
     AGENT_PROBES = family(SELF, Scrape::Agent, Kind::Counter, "rdmascope_agent_probes_total", &["metric", "outcome"],

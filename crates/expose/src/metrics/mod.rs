@@ -18,5 +18,5 @@ pub use coordinator::{
 };
 pub use incidents::{IncidentInput, IncidentState};
 pub use own::{AgentOwn, CoordinatorOwn, ProbeOutcome, encode};
-pub use pairs::{PairBandwidth, PairLatency, PairPing, PairRow, pairs};
+pub use pairs::{PairBandwidth, PairLatency, PairPing, PairRow, WorstOf, WorstRow, pairs, worst_pairs};
 pub use text::CONTENT_TYPE;

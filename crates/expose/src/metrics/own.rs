@@ -175,9 +175,10 @@ impl CoordinatorOwn {
         }
     }
 
-    /// A batch of pings was answered, at least in part.
-    pub fn pinged(&self) {
-        self.ended(Metric::Ping, ProbeOutcome::Measured);
+    /// So many batches of pings were answered, at least in part.
+    pub fn pinged(&self, batches: u64) {
+        let labels = [Metric::Ping.as_str(), ProbeOutcome::Measured.as_str()];
+        self.probes.with_label_values(&labels).inc_by(batches);
     }
 
     /// A probe failed.

@@ -6,8 +6,11 @@ use std::fmt::Write as _;
 use rdmascope_model::{EndpointName, Metric};
 
 use super::Family;
-use super::catalogue::{PAIR_BANDWIDTH, PAIR_LATENCY, PAIR_STATE, PAIRS_LEFT_OUT};
-use super::text::{header, sample};
+use super::catalogue::{
+    LEAF_PAIR_BANDWIDTH, LEAF_PAIR_LATENCY, NODE_PAIR_BANDWIDTH, NODE_PAIR_LATENCY, PAIR_BANDWIDTH,
+    PAIR_LATENCY, PAIR_STATE, PAIRS_LEFT_OUT,
+};
+use super::text::{Text, header, sample};
 use crate::api::CellState;
 
 /// A chunk is handed out when it has grown beyond this.
@@ -25,8 +28,8 @@ pub struct PairRow<'a> {
     pub target: &'a EndpointName,
     /// Rail of both; empty when not known.
     pub rail: &'a str,
-    /// Latency.
-    pub latency: PairLatency<'a>,
+    /// Latency; `None` where pings cover the pair and nobody measured it otherwise.
+    pub latency: Option<PairLatency<'a>>,
     /// Bandwidth.
     pub bandwidth: PairBandwidth<'a>,
     /// Pings; `None` where they do not cover the pair.
@@ -81,8 +84,9 @@ impl<'a> PairRow<'a> {
     }
 
     fn states(&self) -> impl Iterator<Item = (Metric, CellState)> {
-        let always = [(Metric::Latency, self.latency.state), (Metric::Bandwidth, self.bandwidth.state)];
-        always.into_iter().chain(self.ping.map(|ping| (Metric::Ping, ping.state)))
+        let latency = self.latency.map(|latency| (Metric::Latency, latency.state));
+        let ping = self.ping.map(|ping| (Metric::Ping, ping.state));
+        latency.into_iter().chain([(Metric::Bandwidth, self.bandwidth.state)]).chain(ping)
     }
 
     fn labels(&self) -> [Cow<'a, str>; 4] {
@@ -102,8 +106,8 @@ impl<'a> PairRow<'a> {
 
 /// The text of all families of pairs, in chunks of about 64 KiB. The rows are gone through once per family.
 ///
-/// `pairs_total` is the number of rows. Up to `pairs_max` all are written, else those that failed and then those that are
-/// stale, at most 1,000.
+/// `pairs_total` is the number of pairs. Up to `pairs_max` all are written, else those that failed and then those that are
+/// stale, at most 1,000; the others need not be among the rows then.
 pub fn pairs<'a, I>(pairs_total: u64, pairs_max: u64, rows: I) -> impl Iterator<Item = String>
 where
     I: Iterator<Item = PairRow<'a>> + Clone,
@@ -125,6 +129,51 @@ where
             out
         }),
     )
+}
+
+/// The worst fresh figure between two nodes, or two leaves, of which there are too many pairs to write them all.
+#[derive(Clone, Copy, Debug)]
+pub struct WorstRow<'a> {
+    /// Node or leaf that sends.
+    pub source: &'a str,
+    /// Node or leaf that receives.
+    pub target: &'a str,
+    /// What was measured.
+    pub metric: Metric,
+    /// Such as `rc_half_rtt`.
+    pub method: &'a str,
+    /// Nanoseconds, or bits per second.
+    pub figure: u64,
+}
+
+/// Between which two kinds of things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorstOf {
+    /// Nodes.
+    Nodes,
+    /// Leaves.
+    Leaves,
+}
+
+/// The text of the worst figures: of latency and pings the largest medians, of bandwidth the smallest averages.
+#[must_use]
+pub fn worst_pairs(of: WorstOf, rows: &[WorstRow<'_>]) -> String {
+    let (latency, bandwidth) = match of {
+        WorstOf::Nodes => (&NODE_PAIR_LATENCY, &NODE_PAIR_BANDWIDTH),
+        WorstOf::Leaves => (&LEAF_PAIR_LATENCY, &LEAF_PAIR_BANDWIDTH),
+    };
+    let mut text = Text::default();
+    text.family(latency, |out| {
+        for row in rows.iter().filter(|row| row.metric != Metric::Bandwidth) {
+            out.add(&[row.source, row.target, row.method], Seconds(row.figure));
+        }
+    });
+    text.family(bandwidth, |out| {
+        for row in rows.iter().filter(|row| row.metric == Metric::Bandwidth) {
+            out.add(&[row.source, row.target, row.method], row.figure as f64 / 8.0);
+        }
+    });
+    text.done()
 }
 
 type Write = fn(&mut String, &PairRow<'_>);
@@ -156,12 +205,12 @@ fn chunks<'a>(
 
 fn latency(out: &mut String, row: &PairRow<'_>) {
     let [source, source_device, target, target_device] = &row.labels();
-    let connected = (row.latency.method, row.latency.clock);
-    let fresh = row.latency.state == CellState::Fresh;
+    let latency = row.latency.filter(|latency| latency.state == CellState::Fresh);
+    let connected = latency.map_or(("", ""), |latency| (latency.method, latency.clock));
     let ping = row.ping.filter(|ping| ping.state == CellState::Fresh);
     let figures = [
-        (connected, "0.5", row.latency.p50_ns.filter(|_| fresh)),
-        (connected, "0.99", row.latency.p99_ns.filter(|_| fresh)),
+        (connected, "0.5", latency.and_then(|latency| latency.p50_ns)),
+        (connected, "0.99", latency.and_then(|latency| latency.p99_ns)),
         ((PING_METHOD, ping.map_or("", |ping| ping.clock)), "0.5", ping.and_then(|ping| ping.p50_ns)),
     ];
     for ((method, clock), quantile, ns) in figures {

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use rdmascope_expose::api::CellState;
-use rdmascope_expose::metrics::{Family, IncidentState, Kind, PairRow, Scrape, agent, families, pairs};
-use rdmascope_model::{EndpointName, GidType, LinkLayer, PortState, Reading, Status};
+use rdmascope_expose::metrics::{
+    Family, IncidentState, Kind, PairRow, Scrape, WorstOf, WorstRow, agent, families, pairs, worst_pairs,
+};
+use rdmascope_model::{EndpointName, GidType, LinkLayer, Metric, PortState, Reading, Status};
 
 use crate::samples::{self, agent_input, agent_text, all_pairs, finding, fresh, names, port, snapshot};
 
@@ -291,6 +293,8 @@ fn pings_are_a_latency_of_their_own_method_and_clock_where_they_cover_the_pair()
     let without = PairRow { ping: None, ..row };
     let text: String = pairs(1, 10, std::iter::once(without)).collect();
     assert!(!text.contains(r#"metric="ping""#) && !text.contains(r#"method="ud_network_rtt""#), "{text}");
+    let text: String = pairs(1, 10, std::iter::once(PairRow { latency: None, ..row })).collect();
+    assert!(!text.contains(r#"metric="latency""#) && text.contains(r#"metric="ping""#), "{text}");
 }
 
 #[test]
@@ -298,7 +302,7 @@ fn a_pair_that_is_not_fresh_has_a_state_and_no_number() {
     let (a, b) = a_and_b();
     for state in CellState::ALL.into_iter().filter(|s| *s != CellState::Fresh) {
         let mut row = fresh(&a, &b);
-        row.latency.state = state;
+        row.latency.iter_mut().for_each(|latency| latency.state = state);
         row.bandwidth.state = state;
         row.ping.iter_mut().for_each(|ping| ping.state = state);
         let text: String = pairs(1, 10, std::iter::once(row)).collect();
@@ -314,8 +318,8 @@ fn a_pair_that_is_not_fresh_has_a_state_and_no_number() {
 fn above_the_limit_only_pairs_that_are_not_ok_are_written_failed_ones_first() {
     let names = names(60);
     let rows = all_pairs(&names, |s, t, row| match (s, t) {
-        (59, _) => row.latency.state = CellState::Failed,
-        (t, _) if t < 30 => row.latency.state = CellState::Stale,
+        (59, _) => row.latency.iter_mut().for_each(|latency| latency.state = CellState::Failed),
+        (t, _) if t < 30 => row.latency.iter_mut().for_each(|latency| latency.state = CellState::Stale),
         _ => {}
     });
     let text: String = pairs(60 * 59, 100, rows.clone()).collect();
@@ -328,6 +332,18 @@ fn above_the_limit_only_pairs_that_are_not_ok_are_written_failed_ones_first() {
     assert_eq!(value(&text, "rdmascope_pairs_left_out"), Some("2540"));
     let whole: String = pairs(60 * 59, 60 * 59, rows).collect();
     assert_eq!(value(&whole, "rdmascope_pairs_left_out"), Some("0"), "at the limit all are written");
+}
+
+#[test]
+fn the_worst_between_two_nodes_is_in_seconds_or_bytes() {
+    let row = |metric, figure| WorstRow { source: "a", target: "b", metric, method: "m", figure };
+    let text = worst_pairs(WorstOf::Nodes, &[row(Metric::Ping, 2_500), row(Metric::Bandwidth, 8_000)]);
+    let labels = r#"{source_node="a",target_node="b",method="m"}"#;
+    let latency = format!("rdmascope_node_pair_worst_latency_seconds{labels}");
+    assert_eq!(value(&text, &latency), Some("0.0000025"), "{text}");
+    let bandwidth = format!("rdmascope_node_pair_worst_bandwidth_bytes_per_second{labels}");
+    assert_eq!(value(&text, &bandwidth), Some("1000"), "{text}");
+    assert_eq!(worst_pairs(WorstOf::Leaves, &[]), "", "nothing of which nothing is known");
 }
 
 #[test]

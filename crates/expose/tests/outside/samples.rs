@@ -7,7 +7,7 @@ use rdmascope_expose::api::{CellState, PauseLevel};
 use rdmascope_expose::metrics::{
     AgentInput, AgentOwn, CoordinatorInput, CoordinatorOwn, FindingCounts, FindingState, IncidentInput,
     IncidentState, MeshInput, MetricInput, PairBandwidth, PairLatency, PairPing, PairRow, ProbeOutcome,
-    QueueInput, SweepInput, agent, coordinator, encode, pairs,
+    QueueInput, SweepInput, WorstOf, WorstRow, agent, coordinator, encode, pairs, worst_pairs,
 };
 use rdmascope_model::{
     Cause, Device, EndpointName, Finding, GidEntry, GidType, KernelLog, LinkLayer, LogHit, Metric, Netdev,
@@ -258,13 +258,13 @@ pub(crate) fn fresh<'a>(source: &'a EndpointName, target: &'a EndpointName) -> P
         source,
         target,
         rail: "",
-        latency: PairLatency {
+        latency: Some(PairLatency {
             state: CellState::Fresh,
             p50_ns: Some(2_500),
             p99_ns: Some(9_000),
             method: "rc_half_rtt",
             clock: "sw",
-        },
+        }),
         bandwidth: PairBandwidth {
             state: CellState::Fresh,
             average_bps: Some(96_000_000_000),
@@ -294,9 +294,16 @@ pub(crate) fn pairs_text() -> String {
     let names = names(4);
     let rows = all_pairs(&names, |s, t, row| {
         if s == 3 || t == 3 {
-            row.latency.state = CellState::Failed;
+            row.latency.iter_mut().for_each(|latency| latency.state = CellState::Failed);
             row.bandwidth.state = CellState::Never;
         }
     });
-    pairs(12, 10_000, rows).collect()
+    let worst = |metric, method, figure| WorstRow { source: "n0", target: "n1", metric, method, figure };
+    let worst = [
+        worst(Metric::Latency, "rc_half_rtt", 2_500),
+        worst(Metric::Ping, "ud_network_rtt", 3_000),
+        worst(Metric::Bandwidth, "rc_write", 96_000_000_000),
+    ];
+    let groups = [WorstOf::Nodes, WorstOf::Leaves].map(|of| worst_pairs(of, &worst));
+    pairs(12, 10_000, rows).chain(groups).collect()
 }

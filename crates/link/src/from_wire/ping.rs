@@ -33,6 +33,9 @@ pub(super) fn book(book: wire::Book) -> Result<ToAgent, FrameError> {
     if !book.rails.is_empty() && book.rails.len() != named.len() {
         return Err(bad("rails", "not one for each peer"));
     }
+    if !book.numbers.is_empty() && book.numbers.len() != named.len() {
+        return Err(bad("numbers", "not one for each peer"));
+    }
     let addresses = addresses.into_iter().chain(std::iter::repeat(None));
     let rails = book.rails.into_iter().chain(std::iter::repeat(0));
     Ok(ToAgent::Book {
@@ -45,6 +48,7 @@ pub(super) fn book(book: wire::Book) -> Result<ToAgent, FrameError> {
             .zip(rails)
             .map(|((name, address), rail)| Peer { name, address, rail })
             .collect(),
+        numbers: book.numbers.into(),
         removed: list("removed peers", book.removed, PEERS_PER_FRAME_MAX, |n| name("peer", Some(n)))?,
     })
 }

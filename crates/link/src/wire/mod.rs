@@ -12,7 +12,7 @@ use prost::{Message, Oneof};
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AgentFrame {
-    #[prost(oneof = "AgentKind", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "AgentKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     pub(crate) kind: Option<AgentKind>,
 }
 
@@ -34,6 +34,8 @@ pub(crate) enum AgentKind {
     Events(Events),
     #[prost(message, tag = "8")]
     Pings(Pings),
+    #[prost(message, tag = "9")]
+    Numbered(Numbered),
 }
 
 #[derive(Clone, PartialEq, Message)]

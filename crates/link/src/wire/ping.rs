@@ -25,6 +25,15 @@ pub(crate) struct Pings {
     pub(crate) heard: Vec<Heard>,
 }
 
+/// Records of fixed size, see `numbered.rs`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Numbered {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) reports: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) heard: Vec<u8>,
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PingReport {
     #[prost(message, optional, tag = "1")]
@@ -157,6 +166,9 @@ pub(crate) struct Book {
     /// One for each peer, in the same order; where no rail is known there are none.
     #[prost(uint32, repeated, tag = "7")]
     pub(crate) rails: Vec<u32>,
+    /// Likewise; from an older coordinator there are none.
+    #[prost(uint32, repeated, tag = "8")]
+    pub(crate) numbers: Vec<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -403,7 +403,7 @@ mod tests {
         let failure =
             |cause| Failure { cause, step: Step::FirstByte, side: Side::Source, evidence: String::new() };
         let mut fail = |a, b, cause| {
-            assert!(matrix.fail(Metric::Ping, EndpointIndex(a), EndpointIndex(b), NOW, failure(cause)));
+            assert!(matrix.fail(Metric::Ping, EndpointIndex(a), EndpointIndex(b), NOW, &failure(cause)));
         };
         fail(0, 1, Cause::AgentGone);
         fail(0, 2, Cause::NoFirstByte);

@@ -5,8 +5,8 @@ use super::retest::Retest;
 use super::support::{Both, Through, through};
 use super::symptom::{Blame, Candidate, SHARE_MAX, Symptom, Usual};
 use crate::hypotheses::rank;
-use crate::{Component, EndpointIndex, Suspect};
-use rdmascope_model::{Metric, Wall};
+use crate::{Component, Suspect};
+use rdmascope_model::Wall;
 use std::time::Duration;
 
 /// What was measured since the doubt began must speak for the fault by so many nats (1 : 1,000): the fault was named before, so nothing
@@ -188,16 +188,8 @@ fn figures(symptom: Symptom) -> bool {
 }
 
 fn measured_since(scene: &Scene<'_>, retest: &Retest, since: Wall) -> bool {
-    let (a, b) = (retest.source, retest.target);
-    let at = |at: usize| EndpointIndex(u32::try_from(at).unwrap_or(u32::MAX));
-    debug_assert_eq!(at(a.0 as usize), a);
-    let row = match retest.metric {
-        Metric::Ping => scene.matrix.pings_from(a).get(b.0 as usize).map(crate::ping::PingRow::at_ms),
-        Metric::Latency => scene.matrix.latencies_from(a).get(b.0 as usize).map(|row| row.at_ms),
-        Metric::Bandwidth => scene.matrix.bandwidths_from(a).get(b.0 as usize).map(|row| row.at_ms),
-    };
-    let failed = scene.matrix.exception(retest.metric, a, b).map(crate::matrix::Exception::at);
-    row.is_some_and(|row| row >= since.0) || failed.is_some_and(|failed| failed >= since)
+    let at = scene.matrix.written_at(retest.metric, retest.source, retest.target);
+    at.is_some_and(|at| at >= since)
 }
 
 /// All doubts.

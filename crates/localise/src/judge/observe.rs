@@ -3,18 +3,18 @@
 use super::count::{Channel, Count, Tally, Windows};
 use super::layout::Layout;
 use super::yardstick::Yardstick;
-use crate::matrix::{BandwidthRow, Exception, LatencyRow};
-use crate::ping::{PackedCounts, PingRow};
+use crate::ping::{self, PingRow};
+use crate::row::{self, BandwidthRow, Kind, LatencyRow};
 use crate::verdict::{HOST_SLOW_HARDWARE_NS, HOST_SLOW_SOFTWARE_NS};
 use crate::{Component, EndpointIndex, Matrix};
-use rdmascope_model::{Cause, Failure, Metric, Side, Wall};
+use rdmascope_model::{Cause, CountsInShort, Metric, PackedPings, Side, Spread, Wall};
 
 /// Trials that a failed batch stands for whose counts were not kept (those of another run of the coordinator).
 const UNCOUNTED: u32 = 9;
 /// Small pings of a batch that was measured by itself: those of the mesh have 40 at most.
 const ALONE_MIN: u32 = 100;
 /// A host that holds a packet for so long has stood still, nanoseconds: usual tails are a hundred times shorter.
-const STALL_NS: u32 = 20_000_000;
+const STALL_NS: u64 = 20_000_000;
 
 /// What one cell shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -60,34 +60,21 @@ impl Scene<'_> {
     /// All that is known of the pairs from one source, with the number of the target; a pair may come once for each metric.
     pub(crate) fn from(&self, source: usize, mut each: impl FnMut(usize, &Observation)) {
         let index = EndpointIndex(u32::try_from(source).unwrap_or(u32::MAX));
-        let len = self.layout.len;
-        for metric in Metric::ALL {
-            let pings = self.matrix.pings_from(index);
-            let latencies = self.matrix.latencies_from(index);
-            let bandwidths = self.matrix.bandwidths_from(index);
-            let mut exceptions = self.matrix.exceptions_from(metric, index).peekable();
-            let rows = match metric {
-                Metric::Ping => pings.len(),
-                Metric::Latency => latencies.len(),
-                Metric::Bandwidth => bandwidths.len(),
-            };
-            if rows == 0 && exceptions.peek().is_none() {
-                continue;
-            }
-            for target in 0..len {
-                let exception = exceptions.next_if(|(at, _)| at.0 as usize <= target).map(|(_, what)| what);
-                if !self.layout.is_pair(source, target) {
-                    continue;
-                }
-                let seen = match metric {
-                    Metric::Ping => self.ping(source, target, pings.get(target), exception),
-                    Metric::Latency => self.latency(source, target, latencies.get(target), exception),
-                    Metric::Bandwidth => self.bandwidth(source, target, bandwidths.get(target), exception),
-                };
-                if let Some(seen) = seen {
-                    each(target, &seen);
-                }
-            }
+        let pair = |target: EndpointIndex| {
+            let target = target.0 as usize;
+            (target < self.layout.len && self.layout.is_pair(source, target)).then_some(target)
+        };
+        for (target, row) in self.matrix.latency.from(index) {
+            let seen = pair(target).and_then(|target| Some((target, self.latency(source, target, row)?)));
+            seen.iter().for_each(|(target, seen)| each(*target, seen));
+        }
+        for (target, row) in self.matrix.bandwidth.from(index) {
+            let seen = pair(target).and_then(|target| Some((target, self.bandwidth(source, target, row)?)));
+            seen.iter().for_each(|(target, seen)| each(*target, seen));
+        }
+        for (target, row) in self.matrix.ping.from(index) {
+            let seen = pair(target).and_then(|target| Some((target, self.ping(source, target, row)?)));
+            seen.iter().for_each(|(target, seen)| each(*target, seen));
         }
     }
 
@@ -97,14 +84,10 @@ impl Scene<'_> {
             return;
         }
         let [a, b] = [source, target].map(|at| EndpointIndex(u32::try_from(at).unwrap_or(u32::MAX)));
-        let exception = |metric| self.matrix.exception(metric, a, b);
-        let ping = self.matrix.pings_from(a).get(target);
-        let latency = self.matrix.latencies_from(a).get(target);
-        let bandwidth = self.matrix.bandwidths_from(a).get(target);
         let seen = [
-            self.ping(source, target, ping, exception(Metric::Ping)),
-            self.latency(source, target, latency, exception(Metric::Latency)),
-            self.bandwidth(source, target, bandwidth, exception(Metric::Bandwidth)),
+            self.matrix.ping.row(a, b).and_then(|row| self.ping(source, target, row)),
+            self.matrix.latency.row(a, b).and_then(|row| self.latency(source, target, row)),
+            self.matrix.bandwidth.row(a, b).and_then(|row| self.bandwidth(source, target, row)),
         ];
         seen.iter().flatten().for_each(&mut each);
     }
@@ -133,10 +116,7 @@ impl Scene<'_> {
     /// Whether a pair was ever measured, however it came out.
     pub(crate) fn is_known(&self, source: usize, target: usize) -> bool {
         let [a, b] = [source, target].map(|at| EndpointIndex(u32::try_from(at).unwrap_or(u32::MAX)));
-        self.matrix.pings_from(a).get(target).is_some_and(|row| row.at_ms() > 0)
-            || self.matrix.latencies_from(a).get(target).is_some_and(|row| row.count > 0)
-            || self.matrix.bandwidths_from(a).get(target).is_some_and(|row| row.completions > 0)
-            || Metric::ALL.iter().any(|&metric| self.matrix.exception(metric, a, b).is_some())
+        Metric::ALL.iter().any(|&metric| self.matrix.written_at(metric, a, b).is_some())
     }
 
     #[inline]
@@ -147,56 +127,33 @@ impl Scene<'_> {
     }
 
     #[inline]
-    fn ping(
-        &self,
-        a: usize,
-        b: usize,
-        row: Option<&PingRow>,
-        exception: Option<&Exception>,
-    ) -> Option<Observation> {
-        match exception {
-            Some(Exception::Excluded(..)) => None,
-            Some(Exception::Failed(at, failure)) => {
-                let age_ms = self.age((a, b), at.0)?;
-                let counted = row.filter(|row| row.at_ms() == at.0);
-                Some(Observation {
-                    age_ms,
-                    window: self.windows.of(age_ms),
-                    ..failed(failure, counted, UNCOUNTED)?
-                })
-            }
-            None => {
-                let row = row?;
-                let age_ms = self.age((a, b), row.at_ms())?;
-                let window = self.windows.of(age_ms);
-                let mut seen = Observation { age_ms, window, ..counts(row) };
-                if let Some(ns) = row.network_p50() {
-                    let slow = self.yardstick.is_slow_ping(
-                        self.layout.tier(a, b),
-                        row.is_hardware_clock(),
-                        window,
-                        ns,
-                    );
-                    seen.either.of_mut(Channel::Slow).add(Count::new(1, slow.into()));
-                }
-                Some(seen)
-            }
+    fn ping(&self, a: usize, b: usize, row: &PingRow) -> Option<Observation> {
+        let kind = row::kind(row);
+        if matches!(kind, Kind::Never | Kind::Excluded) {
+            return None;
         }
+        let age_ms = self.age((a, b), row::at(row).0)?;
+        let (window, pings) = (self.windows.of(age_ms), ping::figures_of(row));
+        if kind == Kind::Failed {
+            let (cause, _, side) = ping::reason(row);
+            let counted = Some(&pings).filter(|pings| pings.in_short().sent > 0);
+            return Some(Observation { age_ms, window, ..failed(cause, side, counted, UNCOUNTED)? });
+        }
+        let mut seen = Observation { age_ms, window, ..counts(&pings) };
+        if let Some(ns) = pings.network_p50_ns() {
+            let tier = self.layout.tier(a, b);
+            let slow = self.yardstick.is_slow_ping(tier, pings.by_hardware(), window, ns);
+            seen.either.of_mut(Channel::Slow).add(Count::new(1, slow.into()));
+        }
+        Some(seen)
     }
 
-    fn latency(
-        &self,
-        a: usize,
-        b: usize,
-        row: Option<&LatencyRow>,
-        exception: Option<&Exception>,
-    ) -> Option<Observation> {
-        let row = match exception {
-            Some(exception) => return self.failed_probe((a, b), exception),
-            None => row.filter(|row| row.count > 0)?,
-        };
-        let mut seen = self.dated((a, b), row.at_ms)?;
-        let slow = self.yardstick.is_slow_latency(self.layout.tier(a, b), row.p50);
+    fn latency(&self, a: usize, b: usize, row: &LatencyRow) -> Option<Observation> {
+        let mut seen = self.dated((a, b), row)?;
+        if row::kind(row) != Kind::Known {
+            return self.failed_probe(&seen, row);
+        }
+        let slow = self.yardstick.is_slow_latency(self.layout.tier(a, b), row::latency_p50(row));
         seen.either.of_mut(Channel::Slow).add(Count::new(1, slow.into()));
         for direction in [&mut seen.forward, &mut seen.backward] {
             direction.of_mut(Channel::Small).add(Count::new(1, 0));
@@ -204,43 +161,40 @@ impl Scene<'_> {
         Some(seen)
     }
 
-    fn bandwidth(
-        &self,
-        a: usize,
-        b: usize,
-        row: Option<&BandwidthRow>,
-        exception: Option<&Exception>,
-    ) -> Option<Observation> {
-        let row = match exception {
-            Some(exception) => return self.failed_probe((a, b), exception),
-            None => row.filter(|row| row.completions > 0)?,
-        };
-        let mut seen = self.dated((a, b), row.at_ms)?;
-        let narrow = self.yardstick.is_narrow(self.layout.tier(a, b), (a, b), row.average_bps);
+    fn bandwidth(&self, a: usize, b: usize, row: &BandwidthRow) -> Option<Observation> {
+        let mut seen = self.dated((a, b), row)?;
+        if row::kind(row) != Kind::Known {
+            return self.failed_probe(&seen, row);
+        }
+        let narrow = self.yardstick.is_narrow(self.layout.tier(a, b), (a, b), row::bandwidth_figure(row));
         seen.forward.of_mut(Channel::Narrow).add(Count::new(1, narrow.into()));
         seen.forward.of_mut(Channel::Small).add(Count::new(1, 0));
         Some(seen)
     }
 
-    fn failed_probe(&self, pair: (usize, usize), exception: &Exception) -> Option<Observation> {
-        let Exception::Failed(at, failure) = exception else { return None };
-        let Observation { age_ms, window, .. } = self.dated(pair, at.0)?;
-        Some(Observation { age_ms, window, ..failed(failure, None, 1)? })
+    fn failed_probe<const WORDS: usize>(
+        &self,
+        dated: &Observation,
+        row: &[u32; WORDS],
+    ) -> Option<Observation> {
+        let (Kind::Failed, (cause, _, side)) = (row::kind(row), row::reason(row)) else { return None };
+        let Observation { age_ms, window, .. } = *dated;
+        Some(Observation { age_ms, window, ..failed(cause, side, None, 1)? })
     }
 
-    fn dated(&self, pair: (usize, usize), at_ms: u64) -> Option<Observation> {
-        let age_ms = self.age(pair, at_ms)?;
+    fn dated<const WORDS: usize>(&self, pair: (usize, usize), row: &[u32; WORDS]) -> Option<Observation> {
+        let age_ms = self.age(pair, row::at(row).0)?;
         Some(Observation { age_ms, window: self.windows.of(age_ms), ..Observation::default() })
     }
 }
 
 /// What a failed probe shows. A cause that names somebody (a port that is down, an agent that is gone) is no sign of the network's.
-fn failed(failure: &Failure, counted: Option<&PingRow>, uncounted: u32) -> Option<Observation> {
+fn failed(cause: Cause, side: Side, counted: Option<&PackedPings>, uncounted: u32) -> Option<Observation> {
     let mut seen = Observation::default();
-    match failure.cause {
+    match cause {
         Cause::RetryExceeded | Cause::PathLost | Cause::NoFirstByte | Cause::Stalled | Cause::NoRoute => {
-            if let Some(row) = counted {
-                return Some(Observation { hosts: [Count::default(); 2], ..counts(row) });
+            if let Some(pings) = counted {
+                return Some(Observation { hosts: [Count::default(); 2], ..counts(pings) });
             }
             *seen.either.of_mut(Channel::Small) = Count::new(uncounted, uncounted);
         }
@@ -248,29 +202,30 @@ fn failed(failure: &Failure, counted: Option<&PingRow>, uncounted: u32) -> Optio
         Cause::PeerSilent if counted.is_some() => seen.hosts[1] = Count::new(1, 1),
         // The peer's agent says nothing any more, and nobody answers for it: to others it looks dead.
         Cause::PeerSilent => *seen.either.of_mut(Channel::Small) = Count::new(uncounted, uncounted),
-        Cause::HostStarved => seen.hosts[usize::from(failure.side == Side::Target)] = Count::new(1, 1),
+        Cause::HostStarved => seen.hosts[usize::from(side == Side::Target)] = Count::new(1, 1),
         _ => return None,
     }
     Some(seen)
 }
 
 #[inline]
-fn counts(row: &PingRow) -> Observation {
-    let mut seen = Observation { alone: row.sent()[0] >= ALONE_MIN, ..Observation::default() };
+fn counts(pings: &PackedPings) -> Observation {
+    let sizes = pings.counts();
+    let mut seen = Observation { alone: sizes[0].sent >= ALONE_MIN, ..Observation::default() };
     let channels = [Channel::Small, Channel::Large];
-    if row.all_answered() {
-        for (channel, sent) in channels.into_iter().zip(row.sent()) {
-            *seen.forward.of_mut(channel) = Count::new(sent, 0);
-            *seen.backward.of_mut(channel) = Count::new(sent, 0);
+    if pings.all_answered() {
+        for (channel, counts) in channels.into_iter().zip(sizes) {
+            *seen.forward.of_mut(channel) = Count::new(counts.sent, 0);
+            *seen.backward.of_mut(channel) = Count::new(counts.sent, 0);
         }
     } else {
-        for (channel, counts) in channels.into_iter().zip(row.counts()) {
-            size(&mut seen, channel, counts, row.stale() > 0);
+        for (channel, counts) in channels.into_iter().zip(sizes) {
+            size(&mut seen, channel, counts, pings.stale() > 0);
         }
-        seen.one_path = one_path(row);
+        seen.one_path = one_path(pings);
     }
-    seen.hosts = hosts(row);
-    if stalled(row) {
+    seen.hosts = hosts(pings);
+    if stalled(pings) {
         // What was lost while a host stood still was lost there.
         for tally in [&mut seen.forward, &mut seen.backward, &mut seen.either] {
             *tally = Tally::default();
@@ -280,13 +235,17 @@ fn counts(row: &PingRow) -> Observation {
     seen
 }
 
-/// A host stood still for a part of the batch: no network holds a packet for so long.
-fn stalled(row: &PingRow) -> bool {
-    row.late() > 0 || row.hosts().iter().flatten().any(|[_, max]| *max > STALL_NS)
+fn late(pings: &PackedPings) -> u32 {
+    pings.counts().iter().map(|counts| counts.late).sum()
 }
 
-fn size(seen: &mut Observation, channel: Channel, counts: PackedCounts, stale: bool) {
-    let PackedCounts { sent, answered, lost, late } = counts;
+/// A host stood still for a part of the batch: no network holds a packet for so long.
+fn stalled(pings: &PackedPings) -> bool {
+    late(pings) > 0 || pings.hosts().iter().flatten().any(|host| host.max_ns > STALL_NS)
+}
+
+fn size(seen: &mut Observation, channel: Channel, counts: CountsInShort, stale: bool) {
+    let CountsInShort { sent, answered, lost, late } = counts;
     let lost = if stale { Some([0, 0]) } else { lost };
     // What met an old queue pair is no trial.
     let sent = if stale { answered } else { sent };
@@ -306,14 +265,14 @@ fn size(seen: &mut Observation, channel: Channel, counts: PackedCounts, stale: b
 }
 
 /// Whether the prober's and the responder's host took long: always, for at least half of the answers, or once for very long.
-fn hosts(row: &PingRow) -> [Count; 2] {
-    let limit = if row.is_hardware_clock() { HOST_SLOW_HARDWARE_NS } else { HOST_SLOW_SOFTWARE_NS };
-    let answered = row.answered();
-    let late = row.late();
-    let often = row.host_delayed() * 2 >= answered.max(1);
-    row.hosts().map(|host| match host {
-        Some([p50, max]) => {
-            let slow = u64::from(p50) > limit || (often && u64::from(max) > limit) || max > STALL_NS;
+fn hosts(pings: &PackedPings) -> [Count; 2] {
+    let limit = if pings.by_hardware() { HOST_SLOW_HARDWARE_NS } else { HOST_SLOW_SOFTWARE_NS };
+    let answered: u32 = pings.counts().iter().map(|counts| counts.answered).sum();
+    let late = late(pings);
+    let often = pings.host_delayed() * 2 >= answered.max(1);
+    pings.hosts().map(|host| match host {
+        Some(Spread { p50_ns, max_ns }) => {
+            let slow = p50_ns > limit || (often && max_ns > limit) || max_ns > STALL_NS;
             Count::new(1, (slow || late > 0).into())
         }
         None => Count::default(),
@@ -322,10 +281,10 @@ fn hosts(row: &PingRow) -> [Count; 2] {
 
 /// Loss on one of several paths takes all pings of a label and none of the others; loss on all paths scatters. Nats by which the first
 /// is more likely, from how many of all pings were lost and how many of the worst label's.
-fn one_path(row: &PingRow) -> f64 {
-    let Some([label_sent, label_answered]) = row.worst_label() else { return 0.0 };
-    let sent: u32 = row.sent().iter().sum();
-    let answered: u32 = row.counts().iter().map(|counts| counts.answered + counts.late).sum();
+fn one_path(pings: &PackedPings) -> f64 {
+    let Some([label_sent, label_answered]) = pings.worst_label() else { return 0.0 };
+    let sent: u32 = pings.counts().iter().map(|counts| counts.sent).sum();
+    let answered: u32 = pings.counts().iter().map(|counts| counts.answered + counts.late).sum();
     let (lost, of_label) = (sent.saturating_sub(answered), label_sent.saturating_sub(label_answered));
     if lost < 2 || label_sent < 2 || label_sent >= sent || lost == sent {
         return 0.0;

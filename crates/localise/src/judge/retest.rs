@@ -57,8 +57,7 @@ pub(crate) fn choose(
 
 fn metric(scene: &Scene<'_>, blame: &Blame, a: usize, b: usize) -> Metric {
     let index = |at: usize| EndpointIndex(u32::try_from(at).unwrap_or(u32::MAX));
-    let pinged = scene.matrix.pings_from(index(a)).get(b).is_some_and(|row| row.at_ms() > 0)
-        || scene.matrix.exception(Metric::Ping, index(a), index(b)).is_some();
+    let pinged = scene.matrix.written_at(Metric::Ping, index(a), index(b)).is_some();
     match blame.symptom {
         Symptom::Narrow => Metric::Bandwidth,
         _ if pinged => Metric::Ping,

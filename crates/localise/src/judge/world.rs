@@ -9,7 +9,7 @@ use crate::{
 };
 use rdmascope_model::{
     BandwidthStats, Cause, CounterDelta, EndpointName, Failure, LabelResult, LatencyStats, Metric,
-    PingCounts, Side, StampClock, Step, Wall,
+    PackedPings, PingCounts, Side, StampClock, Step, Wall,
 };
 use std::time::Duration;
 
@@ -242,7 +242,7 @@ impl World {
         let [a, b] = [a, b].map(|at| EndpointIndex(at as u32));
         let at = Wall(self.now_ms);
         match ping_failure(&figures) {
-            Some(failure) => self.matrix.fail_pings(a, b, at, failure, &figures),
+            Some(_) => self.matrix.record_silence(a, b, at, PackedPings::pack(&figures), 0),
             None => self.matrix.record(a, b, at, &Measured::Ping(figures)),
         };
     }
@@ -293,7 +293,7 @@ impl World {
             if lost {
                 let (cause, step, side) = (Cause::RetryExceeded, Step::Measure, Side::Source);
                 let failure = Failure { cause, step, side, evidence: String::new() };
-                self.matrix.fail(Metric::Latency, a, b, at, failure);
+                self.matrix.fail(Metric::Latency, a, b, at, &failure);
             } else {
                 let delta = CounterDelta { retransmits: None };
                 self.matrix.record(a, b, at, &Measured::Latency(stats, delta));

@@ -6,7 +6,8 @@
 
 use super::count::{WINDOWS, Windows};
 use super::layout::{Layout, TIERS};
-use crate::Matrix;
+use crate::row::{self, Kind};
+use crate::{EndpointIndex, Matrix, ping};
 use rdmascope_model::Wall;
 
 /// Parts of an octave in which figures are compared: 0.27 % each.
@@ -123,6 +124,14 @@ impl Tier {
     }
 }
 
+/// The rows that have figures, with the number of their target and their time.
+fn known<'a, const WORDS: usize>(
+    rows: impl Iterator<Item = (EndpointIndex, &'a [u32; WORDS])>,
+) -> impl Iterator<Item = (usize, u64, &'a [u32; WORDS])> {
+    let known = rows.filter(|(_, row)| row::kind(row) == Kind::Known);
+    known.map(|(target, row)| (target.0 as usize, row::at(row).0, row))
+}
+
 /// All tiers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Yardstick {
@@ -154,23 +163,21 @@ impl Yardstick {
         for source in layout.endpoints().step_by(every) {
             let a = source.0 as usize;
             let pair = |b: usize| b < layout.len && layout.is_pair(a, b);
-            for (b, row) in matrix.pings_from(source).iter().enumerate() {
-                if let (Some(ns), Some(age), true) = (row.network_p50(), age(row.at_ms()), pair(b)) {
-                    let tier = 2 * layout.tier(a, b) + usize::from(row.is_hardware_clock());
+            for (b, at, row) in known(matrix.ping.from(source)) {
+                let figures = ping::figures_of(row);
+                if let (Some(ns), Some(age), true) = (figures.network_p50_ns(), age(at), pair(b)) {
+                    let tier = 2 * layout.tier(a, b) + usize::from(figures.by_hardware());
                     pings[tier].add(age, log(ns.into()));
                 }
             }
-            for (b, row) in matrix.latencies_from(source).iter().enumerate().filter(|(_, row)| row.count > 0)
-            {
-                if let (Some(age), true) = (age(row.at_ms), pair(b)) {
-                    latencies[layout.tier(a, b)].add(age, log(row.p50.into()));
+            for (b, at, row) in known(matrix.latency.from(source)) {
+                if let (Some(age), true) = (age(at), pair(b)) {
+                    latencies[layout.tier(a, b)].add(age, log(row::latency_p50(row).into()));
                 }
             }
-            for (b, row) in
-                matrix.bandwidths_from(source).iter().enumerate().filter(|(_, row)| row.completions > 0)
-            {
-                if let (Some(age), true) = (age(row.at_ms), pair(b)) {
-                    bandwidths[layout.tier(a, b)].add(age, log(row.average_bps));
+            for (b, at, row) in known(matrix.bandwidth.from(source)) {
+                if let (Some(age), true) = (age(at), pair(b)) {
+                    bandwidths[layout.tier(a, b)].add(age, log(row::bandwidth_figure(row)));
                 }
             }
             pings.iter_mut().chain(&mut latencies).chain(&mut bandwidths).for_each(Tier::end_row);

@@ -1,5 +1,5 @@
-//! Runs for `cargo xtask bench`: `lab` and `probes` measure side by side with perftest inside the lab, `swarm`, `node` and `mesh` measure
-//! on this machine what needs no RDMA. One row for each claim.
+//! Runs for `cargo xtask bench`: `lab` and `probes` measure side by side with perftest inside the lab, `swarm`, `node`, `mesh`
+//! and `scale` measure on this machine what needs no RDMA. One row for each claim.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -14,6 +14,7 @@ mod node;
 mod operations;
 mod pair;
 mod row;
+mod scale;
 mod swarm;
 mod sweep;
 
@@ -41,6 +42,8 @@ fn main() -> ExitCode {
         node::rows(&mut print);
     } else if has("mesh") {
         print(mesh::rows());
+    } else if has("scale") {
+        scale::rows(&mut print);
     } else if has("operations") {
         operations::rows(&mut print);
     } else if has("probes") || has("datagrams") {

@@ -1,9 +1,10 @@
 //! What the mesh of pings is told, and what becomes of what it tells.
 
 use super::*;
-use rdmascope_link::{PINGS_PER_FRAME_MAX, PINGS_SINCE};
+use rdmascope_link::{NumberedHeard, PINGS_PER_FRAME_MAX, PINGS_SINCE};
 use rdmascope_model::{DatagramAddress, Heard, Peer, PingStats, StampClock};
 use rdmascope_probe::mesh::{MeshGrant, MeshHealth};
+use std::sync::Arc;
 
 fn commands(agent: &mut Agent) -> Vec<MeshCommand> {
     let mesh = drain(agent).into_iter().filter_map(|action| match action {
@@ -195,7 +196,8 @@ fn a_whole_book_goes_to_the_mesh_and_a_part_of_one_does_not() {
     let mut agent = ready();
     let peer = |name: &str| Peer { name: name.parse().unwrap(), address: Some(address(1)), rail: 0 };
     let part = |generation, base, total, peers: Vec<Peer>| {
-        Event::Frame(ToAgent::Book { generation, base, total, peers, removed: Vec::new() })
+        let (peers, numbers) = (peers.into(), Arc::default());
+        Event::Frame(ToAgent::Book { generation, base, total, peers, numbers, removed: Vec::new() })
     };
     agent.handle(part(1, 0, 2, vec![peer("a/d/1")]), at(0));
     assert_eq!(commands(&mut agent), []);
@@ -228,6 +230,44 @@ fn batches_are_told_together_two_seconds_after_the_first_or_when_a_frame_is_full
     (0..full).for_each(|batch| agent.handle(heard(batch), at(2_300)));
     assert_eq!(told(&mut agent).len(), 1);
     assert_eq!(agent.pings_dropped(), 0);
+}
+
+#[test]
+fn a_coordinator_that_gave_numbers_is_told_by_numbers() {
+    let mut agent = ready();
+    let peer = |name: &str| Peer { name: name.parse().unwrap(), address: Some(address(1)), rail: 0 };
+    let book = |names: &[&str], numbers: &[u32]| ToAgent::Book {
+        generation: 1,
+        base: 0,
+        total: 2,
+        peers: names.iter().map(|name| peer(name)).collect(),
+        numbers: numbers.into(),
+        removed: Vec::new(),
+    };
+    agent.handle(Event::Frame(book(&["a/d/1"], &[7])), at(0));
+    agent.handle(pings(1), at(100));
+    agent.handle(heard(2), at(100));
+    agent.handle(Event::Tick, at(2_100));
+    assert_eq!(told(&mut agent), [(vec![1], vec![2])], "the peer has no number yet");
+
+    agent.handle(Event::Frame(book(&["b/d/1"], &[9])), at(5_200));
+    agent.handle(pings(3), at(5_300));
+    agent.handle(heard(4), at(5_300));
+    agent.handle(Event::Tick, at(7_300));
+    let numbered = drain(&mut agent).into_iter().find_map(|action| match action {
+        Action::Send(ToCoordinator::Numbered { reports, heard }) => Some((reports, heard)),
+        _ => None,
+    });
+    let (reports, heard) = numbered.unwrap();
+    assert_eq!(reports.iter().map(|r| (r.local, r.peer, r.batch)).collect::<Vec<_>>(), [(7, 9, 3)]);
+    assert_eq!(heard, [NumberedHeard { local: 7, peer: 9, batch: 4, small: 1, large: 0 }]);
+
+    agent.handle(Event::Disconnected, at(10_400));
+    agent.handle(Event::Connected, at(10_500));
+    agent.handle(welcome_of(PINGS_SINCE, 8), at(10_500));
+    agent.handle(pings(5), at(10_600));
+    agent.handle(Event::Tick, at(12_600));
+    assert_eq!(told(&mut agent), [(vec![5], vec![])], "another coordinator has other numbers");
 }
 
 #[test]

@@ -249,11 +249,10 @@ fn a_stream_leaves_class_0_only_where_an_operator_named_the_pair_or_nobody_works
 
 /// A book with the peer, and a grant for it.
 fn granted(agent: &mut Agent, epoch: u64, seconds: u64, now: Now) {
-    let peers = vec![Peer { name: latency_plan(1, Role::Source).peer, address: None, rail: 0 }];
-    agent.handle(
-        Event::Frame(ToAgent::Book { generation: 1, base: 0, total: 1, peers, removed: Vec::new() }),
-        now,
-    );
+    let peers = [Peer { name: latency_plan(1, Role::Source).peer, address: None, rail: 0 }].into();
+    let (numbers, removed) = ([].into(), Vec::new());
+    let book = ToAgent::Book { generation: 1, base: 0, total: 1, peers, numbers, removed };
+    agent.handle(Event::Frame(book), now);
     let grant = ToAgent::Grant {
         epoch,
         generation: 1,

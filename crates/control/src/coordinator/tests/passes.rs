@@ -38,7 +38,7 @@ fn settle(bench: &mut Bench) -> Vec<Action> {
 
 fn peers(actions: &[Action], connection: u64) -> Vec<Peer> {
     let book = |action: &Action| match action {
-        Action::Send(to, ToAgent::Book { peers, .. }) if to.0 == connection => peers.clone(),
+        Action::Send(to, ToAgent::Book { peers, .. }) if to.0 == connection => peers.to_vec(),
         _ => Vec::new(),
     };
     actions.iter().flat_map(book).collect()

@@ -2,9 +2,9 @@
 
 use super::mesh::pinged;
 use super::*;
-use rdmascope_link::PingReport;
+use rdmascope_link::{NumberedHeard, NumberedReport, PingReport};
 use rdmascope_localise::{CellState, Measured};
-use rdmascope_model::{Delays, Heard, PingCounts, PingStats, StampClock};
+use rdmascope_model::{Delays, Heard, PackedPings, PingCounts, PingFigures, PingStats, StampClock};
 
 const HEARD_NONE: &str = "the peer heard none";
 
@@ -82,7 +82,7 @@ fn pings_that_are_answered_are_a_cell_of_their_direction() {
     };
     assert_eq!((at, figures.network.unwrap().p50_ns), (bench.now.wall, 3_000));
     assert_eq!(bench.cell(Metric::Ping, "n1", "n0"), Cell::Never);
-    assert_eq!(bench.probed, [Probed::Pings]);
+    assert_eq!(bench.probed, [Probed::Pings(1)]);
 }
 
 /// An operator's sweep of pings over the only pair: one lease for both directions, of which the source tells this.
@@ -113,7 +113,7 @@ fn a_sweep_of_pings_fills_both_directions_each_with_its_own_losses() {
     assert_eq!(seen, [(Some(5), Some(0), 7_000), (Some(0), Some(5), 3_000)]);
     let sweep = bench.c.sweep().unwrap();
     assert_eq!((&sweep.metrics[..], sweep.total, sweep.done, sweep.failed), (&[Metric::Ping][..], 1, 1, 0));
-    assert_eq!(bench.probed, [Probed::Pings, Probed::Pings]);
+    assert_eq!(bench.probed, [Probed::Pings(1), Probed::Pings(1)]);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_batch_that_went_on_is_not_explained_by_what_was_heard_of_the_last_one() {
     tell(&mut bench, 0, vec![answered], Vec::new());
     tell(&mut bench, 1, Vec::new(), vec![heard("n0", "n1", 7, (0, 0))]);
     assert!(matches!(bench.cell(Metric::Ping, "n0", "n1"), Cell::Known { .. }));
-    assert!(bench.c.ping_news.unexplained.is_empty());
+    assert_eq!(bench.c.ping_news.unexplained(), 0);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn what_is_known_of_the_peer_says_more_than_silence() {
     let silent = report(&bench, "n0", "n1", stats(8, false));
     tell(&mut bench, 0, vec![silent], Vec::new());
     assert_eq!(bench.cause(Metric::Ping, "n0", "n1"), Cause::PortDown);
-    assert!(bench.c.ping_news.unexplained.is_empty(), "there is nothing to explain");
+    assert_eq!(bench.c.ping_news.unexplained(), 0, "there is nothing to explain");
 }
 
 #[test]
@@ -238,7 +238,47 @@ fn an_agent_tells_of_its_own_pings_only_and_of_batches_that_can_be() {
     tell(&mut bench, 0, vec![stranger, own, huge, nothing], Vec::new());
     assert_eq!(bench.cell(Metric::Ping, "n0", "n1"), Cell::Never);
     assert_eq!(bench.c.matrix().len(), 2);
-    assert!(bench.c.ping_news.heard.is_empty());
+    assert!(bench.c.ping_news.is_empty());
+}
+
+/// A batch by the numbers of its ends.
+fn numbered(bench: &Bench, [source, target]: [u32; 2], stats: &PingStats) -> NumberedReport {
+    NumberedReport {
+        local: source,
+        peer: target,
+        measured_at: bench.now.wall,
+        batch: stats.batch,
+        figures: PackedPings::pack(&PingFigures::from(stats)),
+    }
+}
+
+#[test]
+fn pings_by_numbers_are_the_same_cells_and_an_agent_tells_of_its_own_only() {
+    let mut bench = ready();
+    let [n0, n1] = ["n0", "n1"].map(|name| bench.c.find_endpoint(name).unwrap().0);
+    let (answered, silent) = (stats(1, true), stats(2, false));
+    let named = report(&bench, "n0", "n1", answered.clone());
+    tell(&mut bench, 0, vec![named], Vec::new());
+    let by_name = bench.cell(Metric::Ping, "n0", "n1");
+    let mut bench = ready();
+    let reports = [[n0, n1], [n0, 99], [99, n1], [n0, n0]];
+    let reports = reports.map(|ends| numbered(&bench, ends, &answered)).to_vec();
+    bench.frame(1, ToCoordinator::Numbered { reports: reports.clone(), heard: Vec::new() });
+    assert_eq!(bench.cell(Metric::Ping, "n0", "n1"), Cell::Never, "that was the agent of n1");
+    bench.frame(0, ToCoordinator::Numbered { reports, heard: Vec::new() });
+    assert_eq!(bench.cell(Metric::Ping, "n0", "n1"), by_name);
+    assert_eq!(bench.probed, [Probed::Pings(1)]);
+
+    bench.pass(Duration::from_secs(1));
+    let reports = vec![numbered(&bench, [n0, n1], &silent)];
+    bench.frame(0, ToCoordinator::Numbered { reports, heard: Vec::new() });
+    let heard = |local, peer| NumberedHeard { local, peer, batch: 2, small: 0, large: 0 };
+    bench
+        .frame(0, ToCoordinator::Numbered { reports: Vec::new(), heard: vec![heard(n1, n0), heard(99, n0)] });
+    assert!(evidence(&bench).contains("not known"), "the agent of n0 cannot tell what n1 heard");
+    bench
+        .frame(1, ToCoordinator::Numbered { reports: Vec::new(), heard: vec![heard(n1, 99), heard(n1, n0)] });
+    assert!(evidence(&bench).contains(HEARD_NONE), "{}", evidence(&bench));
 }
 
 #[test]
@@ -264,9 +304,12 @@ fn a_restarted_coordinator_has_the_pings_back_with_their_time() {
     tell(&mut bench, 1, vec![silent], Vec::new());
     let mut next = Bench::new(quiet());
     next.now = bench.now;
-    for name in ["n0", "n1"] {
-        let kept = bench.c.results_from(bench.c.find_endpoint(name).unwrap());
-        next.c.restore(kept, next.now);
+    let names = bench.c.kept_names();
+    let numbers = next.c.restore_names(&names);
+    for number in 0..2 {
+        let mut kept = Vec::new();
+        bench.c.keep(Metric::Ping, EndpointIndex(number), 2, &mut kept);
+        assert_eq!(next.c.restore(&kept, &numbers, next.now), Ok(1));
     }
     for (source, target) in [("n0", "n1"), ("n1", "n0")] {
         assert_eq!(next.cell(Metric::Ping, source, target), bench.cell(Metric::Ping, source, target));

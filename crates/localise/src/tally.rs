@@ -1,0 +1,339 @@
+//! A whole metric in few numbers: how many pairs are in which state, how old the oldest figure is, the median, and the worst pair of each
+//! two nodes and leaves. A tally is made in portions of sources, so that nobody waits long for the matrix.
+
+use crate::row::{self, Kind};
+use crate::{CellState, EndpointIndex, Light, Matrix, PlaceIndex, Places, ping};
+use rdmascope_model::{Metric, Wall};
+use std::ops::Range;
+
+/// Pairs that are not ok, named at most, of each kind.
+const NAMED_MAX: usize = 1_000;
+/// Bits of a figure that tell two apart.
+const FIGURE_BITS: u32 = 12;
+
+/// What is counted of a metric.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Ordered pairs by state, in the order of [`CellState::ALL`].
+    pub pairs: [u64; CellState::ALL.len()],
+    /// When the oldest figure was measured.
+    pub oldest: Option<Wall>,
+    /// Fresh figures by the host's clock are among them.
+    pub software: bool,
+    /// Fresh figures by the device's clock are among them.
+    pub hardware: bool,
+    /// The first pairs that failed, at most 1,000.
+    pub failed: Vec<(EndpointIndex, EndpointIndex)>,
+    /// The first pairs that are stale, at most 1,000.
+    pub stale: Vec<(EndpointIndex, EndpointIndex)>,
+    /// The worst fresh figure of each two groups (nodes, leaves) that were asked for.
+    pub worst: Vec<Worst>,
+    figures: Histogram,
+}
+
+impl Tally {
+    /// Nothing counted yet; the worst figures between these groups are looked for.
+    #[must_use]
+    pub fn with_worst(worst: Vec<Worst>) -> Self {
+        Self { worst, ..Self::default() }
+    }
+
+    /// Median of the fresh figures, the lower one of two; to 0.05 % where they are many and differ.
+    #[must_use]
+    pub fn median(&self) -> Option<u64> {
+        self.figures.median()
+    }
+
+    /// How many pairs are in a state.
+    #[must_use]
+    pub fn count(&self, state: CellState) -> u64 {
+        CellState::ALL.iter().zip(self.pairs).filter(|(of, _)| **of == state).map(|(_, count)| count).sum()
+    }
+
+    fn add(&mut self, state: CellState, by: u64) {
+        CellState::ALL
+            .iter()
+            .zip(&mut self.pairs)
+            .filter(|(of, _)| **of == state)
+            .for_each(|(_, n)| *n += by);
+    }
+}
+
+/// The worst figure between each two groups of endpoints: the largest, or of bandwidth the smallest.
+#[derive(Clone, Debug, Default)]
+pub struct Worst {
+    /// The group of each endpoint, by its number.
+    groups: Vec<Option<u32>>,
+    count: usize,
+    /// Source by source; 0 where nothing is fresh.
+    figures: Vec<u64>,
+}
+
+impl Worst {
+    /// Between so many groups; `groups` says for each endpoint, by its number, in which it is.
+    #[must_use]
+    pub fn between(count: usize, groups: Vec<Option<u32>>) -> Self {
+        Self { groups, count, figures: vec![0; count * count] }
+    }
+
+    /// (source group, target group, worst figure) where there is one.
+    pub fn figures(&self) -> impl Iterator<Item = (usize, usize, u64)> {
+        let pairs = self.figures.iter().enumerate().filter(|(_, figure)| **figure > 0);
+        pairs.map(|(at, &figure)| (at / self.count, at % self.count, figure))
+    }
+
+    fn add(&mut self, source: EndpointIndex, target: EndpointIndex, figure: u64, smallest: bool) {
+        let group = |index: EndpointIndex| self.groups.get(index.0 as usize).copied().flatten();
+        let (Some(from), Some(to)) = (group(source), group(target)) else { return };
+        if let Some(worst) = self.figures.get_mut(from as usize * self.count + to as usize) {
+            *worst = if smallest && *worst > 0 { figure.min(*worst) } else { figure.max(*worst) };
+        }
+    }
+}
+
+/// Figures by their first twelve bits: how many, and their sum. Up to 108,000 places for any figure there is, 16 bytes each.
+#[derive(Clone, Debug, Default)]
+struct Histogram {
+    places: Vec<(u64, u64)>,
+    count: u64,
+}
+
+impl Histogram {
+    fn add(&mut self, figure: u64) {
+        let excess = (u64::BITS - figure.leading_zeros()).saturating_sub(FIGURE_BITS);
+        let place = ((excess as usize) << (FIGURE_BITS - 1)) + (figure >> excess) as usize;
+        if self.places.len() <= place {
+            self.places.resize(place + 1, (0, 0));
+        }
+        let (count, sum) = &mut self.places[place];
+        *count += 1;
+        *sum = sum.saturating_add(figure);
+        self.count += 1;
+    }
+
+    fn median(&self) -> Option<u64> {
+        let mut before = self.count.checked_sub(1)? / 2;
+        for (count, sum) in &self.places {
+            match before.checked_sub(*count) {
+                Some(left) => before = left,
+                None => return sum.checked_div(*count),
+            }
+        }
+        None
+    }
+}
+
+/// What a tally needs to know beside the matrix.
+struct Question<'a, L, E> {
+    metric: Metric,
+    places: &'a Places,
+    light: L,
+    expected: E,
+}
+
+impl Matrix {
+    /// Adds the pairs of these sources to a tally, each as it is shown in its `light`. Of pairs that nothing is known of only those count
+    /// that are `expected` to be measured. Figures between two rails say nothing about the worst of two nodes or leaves.
+    pub fn tally(
+        &self,
+        metric: Metric,
+        sources: Range<u32>,
+        places: &Places,
+        light: impl Fn(EndpointIndex, EndpointIndex) -> Light,
+        expected: impl Fn(EndpointIndex, EndpointIndex) -> bool,
+        tally: &mut Tally,
+    ) {
+        let question = &Question { metric, places, light, expected };
+        let len = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        for source in (sources.start..sources.end.min(len)).map(EndpointIndex) {
+            match metric {
+                Metric::Latency => {
+                    let figure = |row: &_| (Some(row::latency_figures(row).0), false);
+                    self.tally_source(source, question, self.latency.from(source), figure, tally);
+                }
+                Metric::Bandwidth => {
+                    let figure = |row: &_| (Some(row::bandwidth_figure(row)), false);
+                    self.tally_source(source, question, self.bandwidth.from(source), figure, tally);
+                }
+                Metric::Ping => {
+                    let figure = |row: &_| {
+                        let packed = ping::figures_of(row);
+                        (packed.in_short().network_p50_ns, packed.by_hardware())
+                    };
+                    self.tally_source(source, question, self.ping.from(source), figure, tally);
+                }
+            }
+        }
+    }
+
+    /// `figure` says a known row's headline, and whether the device's clock stamped it.
+    fn tally_source<'a, const WORDS: usize>(
+        &'a self,
+        source: EndpointIndex,
+        question: &Question<
+            '_,
+            impl Fn(EndpointIndex, EndpointIndex) -> Light,
+            impl Fn(EndpointIndex, EndpointIndex) -> bool,
+        >,
+        rows: impl Iterator<Item = (EndpointIndex, &'a [u32; WORDS])>,
+        figure: impl Fn(&[u32; WORDS]) -> (Option<u64>, bool),
+        tally: &mut Tally,
+    ) {
+        let count = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        let never = |targets: Range<u32>, tally: &mut Tally| {
+            let others = targets.map(EndpointIndex).filter(|&target| target != source);
+            for target in others.filter(|&target| (question.expected)(source, target)) {
+                tally.add((question.light)(source, target).state(Kind::Never, Wall(0)), 1);
+            }
+        };
+        let mut next = 0;
+        for (target, row) in rows.take_while(|(target, _)| target.0 < count) {
+            if row::kind(row) == Kind::Never || target == source {
+                continue;
+            }
+            never(next..target.0, tally);
+            next = target.0 + 1;
+            let state = (question.light)(source, target).state(row::kind(row), row::at(row));
+            tally.add(state, 1);
+            if matches!(state, CellState::Fresh | CellState::Stale) {
+                tally.oldest = Some(tally.oldest.map_or(row::at(row), |known| known.min(row::at(row))));
+            }
+            let pair = (source, target);
+            match state {
+                CellState::Failed if tally.failed.len() < NAMED_MAX => tally.failed.push(pair),
+                CellState::Stale if tally.stale.len() < NAMED_MAX => tally.stale.push(pair),
+                CellState::Fresh => tally.fresh(pair, figure(row), question.metric, question.places),
+                _ => {}
+            }
+        }
+        never(next..count, tally);
+    }
+}
+
+impl Tally {
+    fn fresh(
+        &mut self,
+        (source, target): (EndpointIndex, EndpointIndex),
+        (figure, by_hardware): (Option<u64>, bool),
+        metric: Metric,
+        places: &Places,
+    ) {
+        self.hardware |= by_hardware;
+        self.software |= !by_hardware;
+        let Some(figure) = figure else { return };
+        self.figures.add(figure);
+        if self.worst.is_empty() {
+            return;
+        }
+        let rail = |index: EndpointIndex| places.place(index)?.rail;
+        let rails: (Option<PlaceIndex>, Option<PlaceIndex>) = (rail(source), rail(target));
+        if !matches!(rails, (Some(a), Some(b)) if a != b) {
+            let smallest = metric == Metric::Bandwidth;
+            self.worst.iter_mut().for_each(|worst| worst.add(source, target, figure, smallest));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Measured, Place, median};
+    use rdmascope_model::{Cause, CounterDelta, Exclusion, Failure, LatencyStats, Side, Step};
+
+    fn latency(p50_ns: u64) -> Measured {
+        let stats = LatencyStats {
+            count: 30,
+            min_ns: p50_ns,
+            p50_ns,
+            p90_ns: p50_ns,
+            p99_ns: None,
+            p999_ns: None,
+            max_ns: p50_ns,
+            host_delayed: 0,
+        };
+        Measured::Latency(stats, CounterDelta { retransmits: None })
+    }
+
+    /// So many endpoints, each on a node of its own but for the last two, which share one.
+    fn matrix(count: u32) -> (Matrix, Places) {
+        let mut matrix = Matrix::default();
+        let of = (0..count).map(|i| {
+            matrix.intern(&format!("n{i}/d/1").parse().unwrap());
+            let node = PlaceIndex(i.min(count - 2));
+            let rail = Some(PlaceIndex(i % 2));
+            Some(Place { node, rail, leaf: None, pod: None, rate_bps: None })
+        });
+        let of = of.collect();
+        (matrix, Places { of, ..Places::default() })
+    }
+
+    fn pair(source: u32, target: u32) -> (EndpointIndex, EndpointIndex) {
+        (EndpointIndex(source), EndpointIndex(target))
+    }
+
+    /// At second 100, when figures older than a minute are stale; pairs from endpoint 0 are not expected.
+    fn tally(matrix: &Matrix, places: &Places, metric: Metric, worst: Vec<Worst>) -> Tally {
+        let mut tally = Tally { worst, ..Tally::default() };
+        let count = matrix.len() as u32;
+        for sources in [0..1, 1..count, count..count + 9] {
+            let light = |_, _| Light { fresh_since: Wall(40_000), silenced: None, apart: false };
+            matrix.tally(metric, sources, places, light, |source, _| source.0 > 0, &mut tally);
+        }
+        tally
+    }
+
+    #[test]
+    fn every_pair_counts_once_in_its_state_and_what_is_not_expected_is_no_gap() {
+        let (mut m, places) = matrix(70);
+        let failure =
+            Failure { cause: Cause::PortDown, step: Step::Open, side: Side::Source, evidence: String::new() };
+        let [fresh, stale, failed, excluded] = [pair(0, 1), pair(0, 69), pair(69, 0), pair(64, 3)];
+        m.record(fresh.0, fresh.1, Wall(99_000), &latency(1_000));
+        m.record(stale.0, stale.1, Wall(10_000), &latency(9_000));
+        m.fail(Metric::Latency, failed.0, failed.1, Wall(1), &failure);
+        m.exclude(Metric::Latency, excluded.0, excluded.1, Wall(1), Exclusion::Busy);
+        let seen = tally(&m, &places, Metric::Latency, Vec::new());
+        assert_eq!(seen.pairs, [1, 1, 69 * 69 - 2, 1, 1]);
+        assert_eq!(
+            (seen.count(CellState::Stale), seen.median(), seen.oldest),
+            (1, Some(1_000), Some(Wall(10_000)))
+        );
+        assert_eq!(
+            (seen.failed, seen.stale, seen.software, seen.hardware),
+            (vec![failed], vec![stale], true, false)
+        );
+        let others =
+            [Metric::Bandwidth, Metric::Ping].map(|metric| tally(&m, &places, metric, Vec::new()).pairs);
+        assert_eq!(others, [[0, 0, 69 * 69, 0, 0]; 2]);
+    }
+
+    #[test]
+    fn the_median_of_many_figures_is_that_of_a_list() {
+        for scale in [1, 1_000, 25_000_000_000] {
+            let mut figures = Histogram::default();
+            let mut list: Vec<u64> = (1..10_000_u64).map(|i| i * i % 7_919 * scale + i).collect();
+            list.iter().for_each(|&figure| figures.add(figure));
+            let (seen, right) = (figures.median().unwrap(), median(&mut list).unwrap());
+            assert!(seen.abs_diff(right) * 2_000 <= right, "{seen} instead of {right}");
+        }
+        for list in [vec![7], vec![21_001, 22_003], vec![9, 1, 5, 7], vec![400_000_000_123; 3]] {
+            let mut figures = Histogram::default();
+            list.iter().for_each(|&figure| figures.add(figure));
+            assert_eq!(figures.median(), median(&mut list.clone()), "exact where they are few: {list:?}");
+        }
+        assert_eq!(Histogram::default().median(), None);
+    }
+
+    #[test]
+    fn the_worst_pair_of_two_nodes_is_one_of_a_rail() {
+        let (mut m, places) = matrix(4);
+        for (source, target, ns) in [(0, 2, 5), (0, 3, 99), (2, 0, 7), (3, 1, 8), (1, 3, 3)] {
+            let (source, target) = pair(source, target);
+            m.record(source, target, Wall(99_000), &latency(ns));
+        }
+        let nodes = places.of.iter().flatten().map(|place| Some(place.node.0)).collect();
+        let seen = tally(&m, &places, Metric::Latency, vec![Worst::between(3, nodes)]);
+        let worst: Vec<_> = seen.worst[0].figures().collect();
+        assert_eq!(worst, [(0, 2, 5), (1, 2, 3), (2, 0, 7), (2, 1, 8)], "0 to 3 crosses rails");
+    }
+}
