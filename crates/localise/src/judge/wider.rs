@@ -13,6 +13,9 @@ use std::collections::BTreeSet;
 /// Nats by which what lies beside must be less likely, were it a part of the same fault (1 : 20): a chance in twenty for each of a few
 /// wider ones, after a search that preferred the narrow one already.
 const CLEAN: f64 = 3.0;
+/// Nats from which on what lies beside suffers, too (1 : 1,000), and how much less it must do so to be another fault's.
+const SUFFERS: f64 = 7.0;
+const FAR_BETTER: f64 = 5.0;
 /// Pairs beside a suspect that are measured again for each wider one.
 const BESIDE: usize = 2;
 
@@ -131,7 +134,9 @@ fn is_clean(search: &Search<'_>, best: &Candidate, left: Count, share: f64) -> b
     let own = left.share().clamp(usual, SHARE_MAX);
     let nats = |share: f64| symptom.nats(left, share, &search.usual);
     let one_by_one = if symptom == Symptom::Slow { 1.0 } else { search.clustering(&best.blame) };
-    own * 2.0 < share && nats(own) - nats(share) > CLEAN * one_by_one
+    // A suspect is the part that looks worst, so that the rest of the same fault suffers less: it must be as it always is, or be far better.
+    let as_usual = own * 2.0 < share && nats(own) < SUFFERS * one_by_one;
+    (as_usual || own * FAR_BETTER < share) && nats(own) - nats(share) > CLEAN * one_by_one
 }
 
 #[cfg(test)]
