@@ -118,7 +118,8 @@ impl Coordinator {
         }
         self.end_forced(now);
         // Last, so that whatever happened until now is in what it looks at.
-        if self.look_for_incidents(now) {
+        let due = self.work.next_retest.is_some_and(|at| at <= now.mono);
+        if self.look_for_incidents(now) || due {
             self.dispatch_retests(now);
         }
     }

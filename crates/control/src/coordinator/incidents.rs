@@ -109,7 +109,7 @@ impl Coordinator {
             self.note_incident(id, change, now);
         }
         self.incidents.seen = self.matrix.revision();
-        self.ask_again(&look.retests)
+        self.ask_again(&look.retests, now.mono)
     }
 
     fn note_incident(&mut self, id: u64, change: Change, now: Now) {
@@ -226,7 +226,7 @@ impl Coordinator {
     }
 
     /// Puts pairs into the queue of what is measured again; true when there are new ones. Nothing is, while nothing is to run by itself.
-    fn ask_again(&mut self, retests: &[Retest]) -> bool {
+    fn ask_again(&mut self, retests: &[Retest], now: Mono) -> bool {
         let mut new = false;
         if self.settings.pings_per_second == 0 || self.paused.all {
             return new;
@@ -252,7 +252,7 @@ impl Coordinator {
                 urgency,
                 origin: Origin::Retest,
             };
-            new |= self.work.retest(job);
+            new |= self.work.retest(job, now.after(retest.after));
         }
         new
     }

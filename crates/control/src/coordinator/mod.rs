@@ -222,6 +222,7 @@ impl Coordinator {
             self.work.pass_ends(),
             health,
             self.away.next_deadline(),
+            self.work.next_retest,
         ];
         let look = self.incidents.next_look(self.matrix.revision(), self.matrix.len());
         let safety = [self.caps.next_rested(), self.forced.next_expiry(), look];

@@ -75,7 +75,14 @@ impl Coordinator {
     /// Starts whatever can start of the suspects' pairs that are measured again.
     pub(super) fn dispatch_retests(&mut self, now: Now) {
         let mut at = 0;
-        while let Some(job) = self.work.waiting_retest(at) {
+        self.work.next_retest = None;
+        while let Some((not_before, job)) = self.work.waiting_retest(at) {
+            if not_before > now.mono {
+                let next = self.work.next_retest.map_or(not_before, |next| next.min(not_before));
+                self.work.next_retest = Some(next);
+                at += 1;
+                continue;
+            }
             match self.decide(&job, Company::Alone, now.mono) {
                 Decision::Wait => at += 1,
                 decision => {

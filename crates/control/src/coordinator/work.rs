@@ -92,7 +92,10 @@ pub(super) struct Work {
     sweep: Option<Sweep>,
     background: Option<Sweep>,
     background_rests_until: Mono,
-    retests: VecDeque<Job>,
+    /// Each with the time before which it is not to begin.
+    retests: VecDeque<(Mono, Job)>,
+    /// When the next of those may begin that were looked at too soon.
+    pub(super) next_retest: Option<Mono>,
     retests_running: Vec<Job>,
     sweeps_started: u64,
     /// Sweeps of all kinds so far: each is another relabelling.
@@ -141,11 +144,12 @@ impl Work {
         self.background = Some(Sweep::new(0, order, u64::MAX, now));
     }
 
-    /// Puts a suspect's pair into its queue; false when it waits or runs already.
-    pub(super) fn retest(&mut self, job: Job) -> bool {
-        let new = !self.retests.contains(&job) && !self.retests_running.contains(&job);
+    /// Puts a suspect's pair into its queue, to begin at a time or later; false when it waits or runs already.
+    pub(super) fn retest(&mut self, job: Job, at: Mono) -> bool {
+        let waits = self.retests.iter().any(|(_, waiting)| *waiting == job);
+        let new = !waits && !self.retests_running.contains(&job);
         if new {
-            self.retests.push_back(job);
+            self.retests.push_back((at, job));
         }
         new
     }
@@ -155,13 +159,13 @@ impl Work {
     }
 
     /// The job at a place in that queue, while no more run than may.
-    pub(super) fn waiting_retest(&self, at: usize) -> Option<Job> {
+    pub(super) fn waiting_retest(&self, at: usize) -> Option<(Mono, Job)> {
         self.retests.get(at).copied().filter(|_| self.retests_running.len() < RETESTS_RUNNING_MAX)
     }
 
     /// It was taken from there.
     pub(super) fn take_retest(&mut self, at: usize) {
-        self.retests_running.extend(self.retests.remove(at));
+        self.retests_running.extend(self.retests.remove(at).map(|(_, job)| job));
     }
 
     /// The continuous sweep may begin: none runs, and the pause since the last one is over.

@@ -7,10 +7,12 @@ use crate::judge::{Scene, Tally};
 pub(crate) fn evidence(scene: &Scene<'_>, a: usize, b: usize) -> Evidence {
     let mut evidence = Evidence::default();
     scene.between(a, b, |seen| {
+        let seen = seen.of_pair();
         let both = seen.forward.and(&seen.backward);
         evidence.add(seen.window, &seen.forward, &seen.backward, &both, &seen.either);
     });
     scene.between(b, a, |seen| {
+        let seen = seen.of_pair();
         let both: Tally = seen.forward.and(&seen.backward);
         evidence.add(seen.window, &seen.backward, &seen.forward, &both, &seen.either);
     });

@@ -31,11 +31,15 @@ const TOGETHER_MAX: Duration = Duration::from_secs(30);
 /// were under way, which take 6 s at most.
 const EPISODES_APART: Duration = Duration::from_secs(8);
 const EPISODES_MIN: u32 = 3;
+/// Two are enough where so many pairs suffered at once in each: a port that is away for two seconds is missed by three of its peers.
+const PAIRS_BACK: usize = 2;
 /// What comes and goes is expected back for so long.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 /// Share of the figures of a slow part that are slow when they are measured alone, and how many are needed to say so.
 const STEADY: f64 = 0.8;
 const ALONE_MIN: u32 = 6;
+/// So many, measured at times without a rhythm, are enough in one round when all of them are slow.
+const ALONE_ALL: u32 = 8;
 
 /// One doubt.
 #[derive(Clone, Debug)]
@@ -53,6 +57,8 @@ pub(crate) struct Doubt {
     /// How it comes and goes: beginnings of times in which it suffered, and when it suffered last.
     pub(crate) episodes: u32,
     pub(crate) last_bad: Wall,
+    /// Most pairs that suffered at once in the last two of these times.
+    pairs: [usize; 2],
     /// Who was told last, for the time in which it is not to be seen.
     pub(crate) kept: Option<(Blame, Suspect)>,
     /// Nats of a pair's cells that have been overwritten since.
@@ -83,6 +89,7 @@ impl Doubt {
             missed: 0,
             episodes: 0,
             last_bad: Wall(0),
+            pairs: [0; 2],
             kept: None,
             heard: 0.0,
             heard_at: now,
@@ -103,7 +110,7 @@ impl Doubt {
         best: &Candidate,
         usual: &Usual,
         apart: bool,
-        alone: bool,
+        alone: impl FnOnce(&Through) -> bool,
     ) -> Again {
         let through = through(scene, best, usual, self.since);
         // What was measured again has taken the place of what showed it first.
@@ -123,10 +130,12 @@ impl Doubt {
         self.confirmed &= self.kept.as_ref().is_none_or(|(kept, _)| kept.component == best.blame.component);
         let steady = self.is_steady(&through.again, rank(best.blame.component))
             && through.all.is_broad(scene, best.blame.component);
-        self.confirmed |=
-            nats >= needed && paid && waited && told_apart && alone && steady && self.rounds > 0;
         self.count_episode(scene.now, &through.all);
-        self.confirmed |= self.comes_and_goes() && paid && told_apart && !pair;
+        let measured = nats >= needed && waited && steady && self.rounds > 0;
+        let returns = (self.comes_and_goes() || self.came_back()) && !pair;
+        // Asked last: it costs another pass over the cells.
+        self.confirmed =
+            self.confirmed || ((measured || returns) && paid && told_apart && alone(&through.again));
         let again = scene.now.since(self.asked_at) > AGAIN_EVERY;
         let ask =
             if self.confirmed || self.rounds > 2 * ROUNDS_MAX { again && round_over } else { round_over };
@@ -144,8 +153,9 @@ impl Doubt {
         self.symptom != Symptom::Slow
             || rank > 2
             || again.alone.trials == 0
-            || ((rank == 0 || (again.alone.trials >= ALONE_MIN && self.rounds >= 2))
-                && again.alone.share() >= STEADY)
+            || (rank == 0 && again.alone.share() >= STEADY)
+            || (again.alone.trials >= ALONE_ALL && again.alone.bad == again.alone.trials)
+            || (again.alone.trials >= ALONE_MIN && self.rounds >= 2 && again.alone.share() >= STEADY)
     }
 
     fn count_episode(&mut self, now: Wall, all: &Through) {
@@ -154,12 +164,19 @@ impl Doubt {
         if at.since(self.last_bad) >= EPISODES_APART {
             self.episodes += 1;
             self.last_bad = at;
+            self.pairs = [self.pairs[1], 0];
         }
+        self.pairs[1] = self.pairs[1].max(all.recent());
     }
 
     /// It suffered several times, whatever it is like when it is measured again.
     pub(crate) fn comes_and_goes(&self) -> bool {
         self.episodes >= EPISODES_MIN && !figures(self.symptom)
+    }
+
+    /// It suffered twice, and so many peers with it that neither was a chance.
+    fn came_back(&self) -> bool {
+        self.episodes >= 2 && self.pairs.iter().all(|pairs| *pairs >= PAIRS_BACK) && !figures(self.symptom)
     }
 
     /// It may well come back.
@@ -264,6 +281,15 @@ impl Doubts {
     pub(crate) fn known(&self) -> Vec<Blame> {
         let known = self.list.iter().filter(|doubt| doubt.confirmed).filter_map(|doubt| doubt.kept.as_ref());
         known.map(|(blame, _)| *blame).collect()
+    }
+
+    /// Those that were measured again in vain: what they seemed to explain is something else's.
+    pub(crate) fn refuted(&self) -> Vec<Component> {
+        let refuted = self
+            .list
+            .iter()
+            .filter(|doubt| !doubt.confirmed && doubt.rounds >= ROUNDS_MAX && doubt.episodes < 2);
+        refuted.flat_map(|doubt| doubt.components.iter().copied()).collect()
     }
 
     /// Those who come and go, and are not to be seen in this look.

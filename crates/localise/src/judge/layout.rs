@@ -172,6 +172,11 @@ impl Layout {
         }
     }
 
+    /// The leaf of an endpoint, where it is known.
+    pub(crate) fn leaf_of(&self, at: u32) -> Option<u32> {
+        self.leaf.get(at as usize).copied().filter(|&leaf| leaf != NONE)
+    }
+
     /// Judged endpoints.
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = EndpointIndex> {
         (0_u32..).zip(&self.judged).filter(|(_, judged)| **judged).map(|(at, _)| EndpointIndex(at))

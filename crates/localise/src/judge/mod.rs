@@ -16,6 +16,7 @@ mod symptom;
 #[cfg(test)]
 mod tests;
 mod told;
+mod wider;
 #[cfg(test)]
 mod world;
 #[cfg(test)]
@@ -38,8 +39,8 @@ use rdmascope_model::{Status, Wall};
 use search::{Found, Search, is_doubtful, touches};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use support::{Both, confidence, effect, figures, fine, share};
-use symptom::Candidate;
+use support::{Both, Through, confidence, effect, figures, fine, share};
+use symptom::{Candidate, Usual};
 use yardstick::Yardstick;
 
 /// Pairs that one look asks for.
@@ -89,6 +90,8 @@ pub struct Look {
 #[derive(Clone, Debug, Default)]
 pub struct Judge {
     doubts: Doubts,
+    /// What was usual, and when.
+    usual: Option<(Usual, Wall)>,
 }
 
 impl Judge {
@@ -103,7 +106,10 @@ impl Judge {
         let sums = Sums::new(&scene);
         let bad = sums.bad.clone();
         self.doubts.begin(now);
-        let mut search = Search::new(scene, sums, self.doubts.known());
+        let before = self.usual.map(|(usual, at)| usual.at_most(now.since(at)));
+        let mut search = Search::new(scene, sums, self.doubts.known(), before);
+        search.refuted = self.doubts.refuted();
+        self.usual = (layout.count > 0).then_some((search.usual, now));
         let mut look = Look::default();
         let mut bench = Bench { input, bad: &bad, look: &mut look, told: BTreeSet::new() };
         for found in self_told(&mut search, input.told) {
@@ -164,7 +170,11 @@ impl Bench<'_> {
         components.extend(same.iter().map(|other| other.blame.component).filter(part));
         let related = |a, b| touches(scene.layout, a, b) || touches(scene.layout, b, a);
         let doubt = doubts.of(&components, best.blame.symptom, scene.now, related);
-        let alone = search.is_alone(&best.blame, self.bad);
+        let (since, given_up) = (doubt.since, doubt.is_given_up(scene.now));
+        let alone = |again: &Through| {
+            let share = if again.count.trials > 0 { again.count.share() } else { best.share };
+            search.is_alone(&best.blame, self.bad) && (given_up || wider::is_all(search, &best, share, since))
+        };
         let again = doubt.look(scene, &best, &search.usual, other.is_empty(), alone);
         if again.ask {
             let asked = retest::choose(search, &best, &other, self.bad, doubt.rounds);

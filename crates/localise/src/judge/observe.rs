@@ -32,11 +32,21 @@ pub(crate) struct Observation {
     pub(crate) hosts: [Count; 2],
     /// It was measured by itself, with many packets.
     pub(crate) alone: bool,
+    /// It is slow, and yet no slower than the longest cables make a pair.
+    pub(crate) just: bool,
     /// Nats by which one lossy path among several is more likely than loss on all.
     pub(crate) one_path: f64,
 }
 
 impl Observation {
+    /// What it says of its pair alone: among so many pairs some have the longest cables, and are no slower than these make them.
+    pub(crate) fn of_pair(mut self) -> Self {
+        if self.just {
+            self.either.of_mut(Channel::Slow).bad = 0;
+        }
+        self
+    }
+
     /// Anything went wrong.
     pub(crate) fn is_bad(&self) -> bool {
         let bad = |tally: &Tally| tally.0.iter().any(|count| count.bad > 0);
@@ -141,8 +151,9 @@ impl Scene<'_> {
         }
         let mut seen = Observation { age_ms, window, ..counts(&pings) };
         if let Some(ns) = pings.network_p50_ns() {
-            let tier = self.layout.tier(a, b);
-            let slow = self.yardstick.is_slow_ping(tier, pings.by_hardware(), window, ns);
+            let tier = (self.layout.tier(a, b), pings.by_hardware());
+            let slow = self.yardstick.is_slow_ping(tier, window, seen.alone, ns);
+            seen.just = slow && !self.yardstick.is_slow_pair(tier, window, ns);
             seen.either.of_mut(Channel::Slow).add(Count::new(1, slow.into()));
         }
         Some(seen)

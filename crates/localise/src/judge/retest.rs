@@ -4,15 +4,22 @@
 use super::observe::Scene;
 use super::search::{Search, covers};
 use super::symptom::{Blame, Candidate, Symptom};
+use super::wider;
 use crate::hypotheses::rank;
 use crate::{Component, EndpointIndex};
 use rdmascope_model::Metric;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Pairs of one kind of reason for one suspect.
 const OF_A_KIND: usize = 4;
 /// Pairs of one suspect in one round, of one that is itself a pair, and of a wider one.
-const OF_ONE: [usize; 2] = [7, 12];
+const OF_ONE: [usize; 2] = [7, 16];
+/// What is slow is measured again within this: between two looks, less what a probe takes.
+const SPREAD: Duration = Duration::from_millis(1_400);
+const GOLDEN_SECTION: f64 = 0.618_033_988_749_895;
+/// Places in that between two rounds.
+const SPREAD_BY: u32 = 17;
 /// Endpoints that are tried as partners.
 const PARTNERS_TRIED: usize = 64;
 
@@ -25,6 +32,8 @@ pub struct Retest {
     pub target: EndpointIndex,
     /// What.
     pub metric: Metric,
+    /// So much later than it is asked for.
+    pub after: Duration,
 }
 
 /// Chooses pairs for one suspect. `others` are explanations that are as good; `round` lets each round choose other partners.
@@ -48,11 +57,23 @@ pub(crate) fn choose(
     for other in others {
         apart(search, &best.blame, &other.blame, round).into_iter().for_each(&mut add);
     }
+    wider::beside(search, &best.blame, round).into_iter().for_each(&mut add);
     beside(search, &best.blame, round).into_iter().for_each(&mut add);
     let index = |at: usize| EndpointIndex(u32::try_from(at).unwrap_or(u32::MAX));
-    let retest =
-        |(a, b)| Retest { source: index(a), target: index(b), metric: metric(scene, &best.blame, a, b) };
-    pairs.into_iter().map(retest).collect()
+    let retest = |(at, (a, b)): (u32, (usize, usize))| Retest {
+        source: index(a),
+        target: index(b),
+        metric: metric(scene, &best.blame, a, b),
+        after: after(best.blame.symptom, round * SPREAD_BY + at),
+    };
+    (0..).zip(pairs).map(retest).collect()
+}
+
+/// A job sends in phases, some of them as long as a probe, and what waits in its queues then is no fault. So figures of delay are
+/// measured again at times that are spread evenly over longer than a phase and have no rhythm of their own: the golden section.
+fn after(symptom: Symptom, at: u32) -> Duration {
+    let share = (f64::from(at) * GOLDEN_SECTION).fract();
+    if symptom == Symptom::Slow { SPREAD.mul_f64(share) } else { Duration::ZERO }
 }
 
 fn metric(scene: &Scene<'_>, blame: &Blame, a: usize, b: usize) -> Metric {
@@ -123,7 +144,7 @@ pub(crate) fn inseparable(search: &Search<'_>, one: &Blame, other: &Blame) -> bo
 }
 
 /// All ordered pairs with an end in one of two components, until told to stop.
-fn each_pair(
+pub(crate) fn each_pair(
     search: &Search<'_>,
     blames: [&Blame; 2],
     round: u32,
@@ -202,4 +223,22 @@ fn partner(search: &Search<'_>, blame: &Blame, end: usize, round: u32) -> Option
     let tried = || (0..layout.len.min(PARTNERS_TRIED)).map(|by| (start + by) % layout.len);
     let far = |at: &usize| layout.leaf[*at] != layout.leaf[end];
     tried().filter(fits).find(far).or_else(|| tried().find(fits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_phase_of_a_job_holds_all_figures_of_delay_and_loss_does_not_wait() {
+        for first in 0..100 {
+            let times: Vec<u128> =
+                (first..first + 8).map(|at| after(Symptom::Slow, at).as_millis()).collect();
+            for begin in 0..1_000 {
+                let within = |time: &&u128| (**time + 1_000 - begin) % 1_000 < 450;
+                assert!(times.iter().filter(within).count() < 8, "{times:?}");
+            }
+        }
+        assert_eq!(after(Symptom::Loss, 3), Duration::ZERO);
+    }
 }

@@ -3,15 +3,17 @@
 //! A wide component explains something of whatever happens inside it. So a wide one is only taken when no few narrow ones together
 //! explain more.
 
-use super::count::{Channel, Count, Tally};
+mod alone;
+mod narrow;
+
+use super::count::{Channel, Tally};
 use super::layout::Layout;
 use super::observe::{Observation, Scene};
 use super::sums::{Counted, Sums};
 use super::support::ONE_PATH;
-use super::symptom::{Blame, Candidate, SHARE_MAX, Symptom, Usual, explain, since_when};
-use crate::hypotheses::{self, Evidence, WAYS, rank};
+use super::symptom::{Blame, Candidate, Symptom, Usual, explain, since_when};
+use crate::hypotheses::{self, Evidence, rank};
 use crate::{Component, PlaceIndex, Way};
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// From here on somebody is doubted, and measured again: before that decides, a doubt may well be wrong.
@@ -20,20 +22,10 @@ const DOUBT: f64 = -6.0;
 const PAIR_NATS: f64 = 8.0;
 /// Likelihoods that differ by less (1 : 100) do not tell two explanations apart.
 const ALIKE: f64 = 4.6;
-/// Narrow components that are tried in place of a wide one: more faults at once, all within one part, are less likely than that part.
-const INSTEAD_MAX: usize = 3;
-/// What they leave of the wide one must be a part of it worth the name, and suffer much less: by so many nats.
-const LEFT_MIN: f64 = 0.1;
-const LEFT_CLEAN: f64 = 3.0;
-/// Parts that cover all of the wide one fit a little better by chance; so much better they must fit.
-const CLEARLY: f64 = 1.15;
 /// Packets of one label in a batch that is measured again, small and large (three in one of the mesh): what shares one fate on one path.
 const CLUSTER: f64 = 8.0;
 /// Cells that are looked at for that.
 const CLUSTER_PAIRS: usize = 2_048;
-/// So many packets lost in other pairs of both ends, not longer ago, milliseconds, are no chance: usual is one in ten thousand.
-const BESIDE_MIN: u32 = 3;
-const BESIDE_MS: u64 = 90_000;
 /// Explanations of one look: who doubts more than this many at once has a wrong yardstick.
 const FOUND_MAX: usize = 64;
 /// What is usual is not believed to be better, or worse, than this.
@@ -56,6 +48,8 @@ pub(crate) struct Search<'a> {
     pub(crate) explained: Vec<Blame>,
     /// Faults that were measured again and are so: to name them again costs nothing.
     known: Vec<Blame>,
+    /// Parts that were doubted in vain.
+    pub(crate) refuted: Vec<Component>,
     /// Pairs that show something, the most telling first.
     pairs: Vec<Candidate>,
     /// Cells that show something, whatever explains them.
@@ -63,18 +57,29 @@ pub(crate) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub(crate) fn new(scene: Scene<'a>, sums: Sums, known: Vec<Blame>) -> Self {
+    pub(crate) fn new(scene: Scene<'a>, sums: Sums, known: Vec<Blame>, before: Option<Usual>) -> Self {
         let layout = scene.layout;
         let share = |channels: &[Channel]| sums.usual_share(layout, channels);
         let usual = Usual {
             loss: share(&[Channel::Small, Channel::Large]).clamp(LOSS_USUAL.0, LOSS_USUAL.1),
-            slow: share(&[Channel::Slow]).clamp(FIGURES_USUAL.0, FIGURES_USUAL.1),
+            slow: before
+                .map_or(f64::MAX, |before| before.slow)
+                .min(share(&[Channel::Slow]))
+                .clamp(FIGURES_USUAL.0, FIGURES_USUAL.1),
             narrow: share(&[Channel::Narrow]).clamp(FIGURES_USUAL.0, FIGURES_USUAL.1),
             host: sums.usual_host().clamp(FIGURES_USUAL.0, FIGURES_USUAL.1),
         };
         let bad_pairs = Rc::from(sums.bad.as_slice());
-        let mut search =
-            Self { scene, sums, usual, explained: Vec::new(), known, pairs: Vec::new(), bad_pairs };
+        let mut search = Self {
+            scene,
+            sums,
+            usual,
+            explained: Vec::new(),
+            known,
+            refuted: Vec::new(),
+            pairs: Vec::new(),
+            bad_pairs,
+        };
         search.pairs = search.doubtful_pairs();
         // What goes through a wide fault is no fault of a pair, be it there or not at this moment.
         let known = search.known.clone();
@@ -175,6 +180,7 @@ impl<'a> Search<'a> {
         }
         let best = self.best(u8::MAX, None).filter(is_doubtful)?;
         let best = self.narrower(best);
+        let best = self.common_end(&best).unwrap_or(best);
         Some(self.take(best))
     }
 
@@ -202,55 +208,9 @@ impl<'a> Search<'a> {
         Found { best, alike }
     }
 
-    /// Those that explain more than this one where they are taken together: the first of them; else this one. What they leave of it must
-    /// be fine, or it is needed all the same: parts that happen to suffer more than others always explain a little more.
-    fn narrower(&self, wide: Candidate) -> Candidate {
-        let own = rank(wide.blame.component);
-        // The narrowest first: a part that is nearly as wide would explain nearly as much, and be as wrong.
-        let levels: BTreeSet<u8> = [2, 3, own].into_iter().filter(|&below| below <= own && own > 0).collect();
-        levels.into_iter().find_map(|below| self.instead(&wide, below)).unwrap_or(wide)
-    }
-
-    /// The first of those below a rank that explain more than a wide one where they are taken together.
-    fn instead(&self, wide: &Candidate, below: u8) -> Option<Candidate> {
-        let clustered = self.clustering(&wide.blame);
-        let needed = if clustered > 1.0 { CLEARLY * wide.gain } else { wide.gain };
-        let mut trial = self.clone();
-        let (mut total, mut first) = (0.0, None);
-        for _ in 0..INSTEAD_MAX {
-            let next = trial.best(below, Some(wide.blame.component));
-            let Some(next) = next.filter(|next| next.gain > 0.0) else { break };
-            total += next.gain;
-            let first = *first.get_or_insert(next);
-            trial.explain(next.blame);
-            if total > needed && trial.is_fine(wide, total, clustered) {
-                return Some(self.narrower(first));
-            }
-        }
-        None
-    }
-
-    /// What is left of a blame's evidence does not suffer as the blame says; where next to nothing is left, what was taken must explain
-    /// clearly more.
-    fn is_fine(&self, blamed: &Candidate, total: f64, clustered: f64) -> bool {
-        let windows = self.evidence(blamed.blame.component);
-        let Some(way) = WAYS.iter().position(|way| *way == blamed.blame.way) else { return false };
-        let mut left = Count::default();
-        for tally in &windows.ways[way][..=blamed.window] {
-            left.add(blamed.blame.symptom.count(tally));
-        }
-        if f64::from(left.trials) < LEFT_MIN * f64::from(blamed.count.trials) {
-            return total > CLEARLY * blamed.gain + ALIKE;
-        }
-        let nats = |share: f64| blamed.blame.symptom.nats(left, share, &self.usual);
-        let usual = blamed.blame.symptom.usual(&self.usual);
-        let own = left.share().clamp(usual, SHARE_MAX);
-        own * 2.0 < blamed.share && nats(own) - nats(blamed.share.min(SHARE_MAX)) > LEFT_CLEAN * clustered
-    }
-
     /// How many packets share one fate: a path of several that is broken takes all packets of a label or none, so that counts differ by
     /// more than chance allows for single packets. 1 where they are lost one by one.
-    fn clustering(&self, blame: &Blame) -> f64 {
+    pub(crate) fn clustering(&self, blame: &Blame) -> f64 {
         let layout = self.scene.layout;
         let mut one_path = 0.0;
         for &(a, b) in self.bad_pairs.iter().take(CLUSTER_PAIRS) {
@@ -262,6 +222,18 @@ impl<'a> Search<'a> {
         if one_path > ONE_PATH { CLUSTER } else { 1.0 }
     }
 
+    /// Something narrower than this blame explains what goes wrong between two, or something else that is known. What is just as wide may
+    /// be another part of the same wider fault.
+    pub(crate) fn is_explained(&self, blame: &Blame, a: usize, b: usize) -> bool {
+        let own = rank(blame.component);
+        let narrower = self.explained.iter().filter(|other| rank(other.component) < own);
+        let known = self
+            .known
+            .iter()
+            .filter(|other| other.component != blame.component && rank(other.component) <= own);
+        narrower.chain(known).any(|other| covered(self.scene.layout, &[*other], a, b).either)
+    }
+
     fn evidence(&self, component: Component) -> Evidence {
         let layout = self.scene.layout;
         if let Component::Pair(a, b) = component {
@@ -269,35 +241,6 @@ impl<'a> Search<'a> {
         }
         let kind = hypotheses::ALL.iter().find(|kind| (kind.candidates)(layout).contains(&component));
         kind.map(|kind| (kind.evidence)(layout, &self.sums, component)).unwrap_or_default()
-    }
-
-    /// Nothing else is wrong at either end of a pair that is not explained by now: else an end that comes and goes shows in whichever of its
-    /// pairs is looked at in such a moment.
-    pub(crate) fn is_alone(&self, blame: &Blame, bad: &[(u32, u32)]) -> bool {
-        let Component::Pair(a, b) = blame.component else { return true };
-        let layout = self.scene.layout;
-        let others = bad.iter().map(|&(x, y)| (x as usize, y as usize)).filter(|&(x, y)| {
-            let at_it = [x, y].iter().any(|&end| end == a.0 as usize || end == b.0 as usize);
-            // What explains the others must itself be sure.
-            at_it
-                && (x.min(y), x.max(y)) != (a.0 as usize, b.0 as usize)
-                && !covered(layout, &self.known, x, y).either
-        });
-        let mut beside = Tally::default();
-        for (x, y) in others {
-            self.scene.between(x, y, |seen| {
-                let all = seen.forward.and(&seen.backward).and(&seen.either);
-                beside.add(&if seen.age_ms > BESIDE_MS { Tally::default() } else { all });
-            });
-        }
-        if blame.symptom != Symptom::Slow {
-            return Symptom::Loss.count(&beside).bad < BESIDE_MIN;
-        }
-        // Some figures are always slow by chance.
-        let ends = [a.0, b.0].map(|end| self.sums.endpoints[end as usize].iter());
-        let all: u32 = ends.into_iter().flatten().map(|sides| sides.either.of(Channel::Slow).trials).sum();
-        f64::from(beside.of(Channel::Slow).bad)
-            < f64::from(BESIDE_MIN) + 3.0 * self.usual.slow * f64::from(all)
     }
 
     /// Takes out of the sums what a blame explains.

@@ -7,6 +7,7 @@ use super::symptom::{Blame, Candidate, SHARE_MAX, Symptom, Usual};
 use crate::hypotheses::rank;
 use crate::{Component, Confidence, Effect, EndpointIndex, Share, Support};
 use rdmascope_model::Wall;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// From this share on nothing gets through.
 const DEAD: f64 = 0.9;
@@ -19,6 +20,8 @@ const PEERS_MIN: u32 = 3;
 const PEERS_MANY: u32 = 8;
 /// Ends that must suffer before a part is blamed that all of them share: fewer may be faults of their own.
 const BROAD: usize = 3;
+/// A moment: a batch of the mesh takes up to 6 s.
+const RECENT_MS: u64 = 8_000;
 /// Pairs that are tried as one that is fine.
 const FINE_TRIED: usize = 256;
 
@@ -35,6 +38,10 @@ pub(crate) struct Through {
     pub(crate) newest_bad_ms: Option<u64>,
     /// Of each end: it was looked at, it suffers.
     peers: Vec<(bool, bool)>,
+    /// Of the symptom, through each node of a leaf.
+    of_node: BTreeMap<u32, Count>,
+    /// Pairs that suffered a moment ago.
+    recent: BTreeSet<(usize, usize)>,
     worst: f64,
 }
 
@@ -107,6 +114,14 @@ impl Through {
         if seen.alone {
             self.alone.add(count);
         }
+        if let (Symptom::Slow, Component::Leaf(leaf) | Component::Uplinks(leaf)) =
+            (blame.symptom, blame.component)
+        {
+            let own = |end: &usize| scene.layout.leaf[*end] == leaf.0;
+            for node in [a, b].into_iter().filter(own).map(|end| scene.layout.node[end]) {
+                self.of_node.entry(node).or_default().add(count);
+            }
+        }
         self.support.pairs += 1;
         self.support.bad_pairs += u32::from(bad);
         for end in [a, b].into_iter().filter(|&end| !is_own(scene, blame.component, end)) {
@@ -116,12 +131,20 @@ impl Through {
         }
         if bad {
             self.newest_bad_ms = Some(self.newest_bad_ms.map_or(seen.age_ms, |age| age.min(seen.age_ms)));
+            if seen.age_ms <= RECENT_MS {
+                self.recent.insert((a.min(b), a.max(b)));
+            }
             self.one_path += seen.one_path;
             if count.share() > self.worst {
                 self.worst = count.share();
                 self.support.worst = Some((index(a), index(b)));
             }
         }
+    }
+
+    /// How many pairs suffered a moment ago.
+    pub(crate) fn recent(&self) -> usize {
+        self.recent.len()
     }
 
     /// Enough different pairs suffer: of a wide part at least so many of its own ends and of others, as far as there are so many.
@@ -136,10 +159,22 @@ impl Through {
             Component::Endpoint(_) | Component::Node(_) => bad().count() >= most,
             Component::Leaf(_) | Component::Uplinks(_) | Component::LeafPair(..) => {
                 let size = own.as_ref().map_or(0, Vec::len);
-                bad().filter(|&end| inside(end)).count() >= size.min(BROAD)
+                bad().filter(|&end| inside(end)).count() >= size.min(BROAD) && self.suffers_without_any()
             }
             Component::Spines | Component::Cluster => bad().count() >= layout.count.min(2 * BROAD),
         }
+    }
+
+    /// A leaf is slow for all its nodes: what is left without any one of them must suffer half as much at least. Else a job's queue in
+    /// front of one node would make a slow leaf.
+    fn suffers_without_any(&self) -> bool {
+        self.of_node.len() < 2
+            || self.of_node.values().all(|own| {
+                let mut left = self.count;
+                left.trials = left.trials.saturating_sub(own.trials);
+                left.bad = left.bad.saturating_sub(own.bad);
+                2.0 * left.share() >= self.count.share()
+            })
     }
 
     fn end(&mut self) {
@@ -164,7 +199,7 @@ fn index(at: usize) -> EndpointIndex {
 }
 
 /// What one cell says of a blame.
-fn of(scene: &Scene<'_>, blame: &Blame, (a, b): (usize, usize), seen: &Observation) -> Count {
+pub(crate) fn of(scene: &Scene<'_>, blame: &Blame, (a, b): (usize, usize), seen: &Observation) -> Count {
     let layout = scene.layout;
     if blame.symptom == Symptom::Host {
         let Component::Node(node) = blame.component else { return Count::default() };
@@ -178,6 +213,7 @@ fn of(scene: &Scene<'_>, blame: &Blame, (a, b): (usize, usize), seen: &Observati
         };
     }
     let (there, back) = (covers(layout, blame, a, b), covers(layout, blame, b, a));
+    let seen = &if rank(blame.component) == 0 { seen.of_pair() } else { *seen };
     let mut count = Count::default();
     if there {
         count.add(blame.symptom.count(&seen.forward));

@@ -3,6 +3,7 @@
 use super::count::{Channel, Count, Tally};
 use crate::hypotheses::{Evidence, WAYS};
 use crate::{Component, Way};
+use std::time::Duration;
 
 /// What can be wrong as the matrix shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,9 +26,9 @@ pub(crate) enum Symptom {
 /// matrix.md 4.4 has ½ ln n + 5).
 const FAULT_COST: f64 = 5.0 + 1.1 + 2.1;
 /// Least share of what a fault makes go wrong: loss below 1 ‰ is the field's limit of good (Pingmesh), and of figures that are late or small
-/// most must be, since a few always are.
+/// many must be, since a few always are: of what is slow by just as much as the noise of a few pings, a fifth is seen to be.
 const LOSS_MIN: f64 = 1e-3;
-const FIGURES_MIN: f64 = 0.3;
+const FIGURES_MIN: f64 = 0.2;
 /// A host that stands still for a part of the time spoils a few batches only.
 const HOST_MIN: f64 = 0.08;
 /// So many nats against it in what is newest, and the fault is over.
@@ -40,6 +41,9 @@ const FIGURES_SOME_COST: f64 = 5.0;
 /// Both ways are named unless one is more likely by so much.
 const ONE_WAY: f64 = 1.0;
 
+/// The share of slow figures that is usual follows the load of the day, by a factor of 2.7 in this time at most.
+const USUAL_RISES_WITHIN: Duration = Duration::from_secs(900);
+
 /// What goes wrong without any fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usual {
@@ -47,6 +51,15 @@ pub(crate) struct Usual {
     pub(crate) slow: f64,
     pub(crate) narrow: f64,
     pub(crate) host: f64,
+}
+
+impl Usual {
+    /// What it may have become since: a spine that is slow slows a part of what everybody sends, and is no new usual before people had the
+    /// time to be told of it.
+    pub(crate) fn at_most(self, since: Duration) -> Self {
+        let risen = (since.as_secs_f64() / USUAL_RISES_WITHIN.as_secs_f64()).exp();
+        Self { slow: self.slow * risen, ..self }
+    }
 }
 
 impl Symptom {
@@ -188,4 +201,17 @@ pub(crate) fn since_when(blame: Blame, counts: &[Count], usual: &Usual, of: usiz
 fn cost(of: usize, trials: u32) -> f64 {
     let of = u32::try_from(of.max(1)).unwrap_or(u32::MAX);
     FAULT_COST + f64::from(of).ln() + 0.5 * f64::from(trials.max(1)).ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_usual_rises_slowly() {
+        let usual = Usual { loss: 1e-4, slow: 0.02, narrow: 0.01, host: 0.01 };
+        let after = |seconds| usual.at_most(Duration::from_secs(seconds)).slow;
+        assert!(after(2) < 0.0201 && after(120) < 0.03, "within the time in which a fault is named");
+        assert!(after(3_600) > 0.25, "within an hour it may be anything");
+    }
 }

@@ -100,6 +100,30 @@ fn what_cannot_be_told_apart_is_named_together() {
 }
 
 #[test]
+fn what_a_job_sends_to_a_node_for_half_of_each_second_is_no_slow_endpoint() {
+    for seed in 0..SEEDS {
+        let queue = Fault { of_second_ms: 450, ..Fault::slow(endpoint(5), 4.0) };
+        let world = after(seed, &[queue], 120);
+        assert!(world.opened.is_empty(), "seed {seed}: {:?}", world.opened);
+        assert!(world.retests > 0, "it was doubted");
+    }
+}
+
+#[test]
+fn an_endpoint_that_is_away_for_two_seconds_again_and_again_is_named_as_such() {
+    for seed in 0..SEEDS {
+        let mut world = after(seed, &[], 0);
+        for _ in 0..6 {
+            let (from_ms, until_ms) = (world.now_ms + 3_000, world.now_ms + 5_000);
+            world.faults = vec![Fault { from_ms, until_ms, ..Fault::lossy(endpoint(5), 1.0) }];
+            world.run(12);
+        }
+        let wrong = world.opened.iter().filter(|(_, opened)| opened.suspect.components != [endpoint(5)]);
+        assert_eq!(wrong.count(), 0, "seed {seed}: {:?}", world.opened);
+    }
+}
+
+#[test]
 fn a_healthy_cluster_with_heavy_tails_has_no_incident() {
     for seed in 0..SEEDS {
         let mut world = World::new(seed, 32, 1, 8);

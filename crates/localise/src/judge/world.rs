@@ -152,7 +152,7 @@ impl World {
                 Way::In => crossing.into,
             };
             let path = mix(mix(((from as u64) << 32) | to as u64) ^ label) % fault.of_paths;
-            let now = (fault.from_ms..fault.until_ms).contains(&self.now_ms);
+            let now = fault.is_there(self.now_ms);
             if hit && now && path == 0 && (large || !fault.large_only) {
                 arrives *= 1.0 - fault.loss;
             }
@@ -164,7 +164,7 @@ impl World {
     fn factor(&self, a: usize, b: usize, of: impl Fn(&Fault) -> f64) -> f64 {
         let crosses = |fault: &&Fault| {
             let crossing = |from, to| self.layout.crossing(fault.at, from, to).any();
-            let now = (fault.from_ms..fault.until_ms).contains(&self.now_ms);
+            let now = fault.is_there(self.now_ms);
             now && (crossing(a, b) || crossing(b, a))
         };
         self.faults.iter().filter(crosses).map(of).product()
@@ -207,7 +207,7 @@ impl World {
         let host = |world: &Self, at: usize| {
             let own =
                 |fault: &&Fault| matches!(fault.at, Component::Node(node) if world.layout.node[at] == node.0);
-            let now = |fault: &&Fault| (fault.from_ms..fault.until_ms).contains(&world.now_ms);
+            let now = |fault: &&Fault| fault.is_there(world.now_ms);
             let ns: u64 = world.faults.iter().filter(own).filter(now).map(|fault| fault.host_ns).sum();
             (answered > 0).then_some(Spread { p50_ns: 4_000 + ns, max_ns: 20_000 + 3 * ns })
         };
@@ -382,7 +382,8 @@ impl World {
         for (at, retest) in look.retests.iter().enumerate() {
             let key = (retest.source, retest.target, retest.metric);
             if !self.waiting.iter().any(|&(_, a, b, metric)| (a, b, metric) == key) {
-                let done = self.now_ms + 1_500 + 100 * at as u64;
+                let after = if retest.after.is_zero() { 1_000 } else { retest.after.as_millis() as u64 };
+                let done = self.now_ms + 500 + after + 10 * at as u64;
                 self.waiting.push((done, retest.source, retest.target, retest.metric));
                 self.retests += 1;
             }

@@ -21,6 +21,8 @@ pub(super) struct Fault {
     /// From when to when, milliseconds.
     pub(super) from_ms: u64,
     pub(super) until_ms: u64,
+    /// There for so long of each second, milliseconds.
+    pub(super) of_second_ms: u64,
 }
 
 impl Fault {
@@ -36,7 +38,12 @@ impl Fault {
             of_paths: 1,
             from_ms: 0,
             until_ms: u64::MAX,
+            of_second_ms: 1_000,
         }
+    }
+
+    pub(super) fn is_there(&self, now_ms: u64) -> bool {
+        (self.from_ms..self.until_ms).contains(&now_ms) && now_ms % 1_000 < self.of_second_ms
     }
 
     pub(super) fn lossy(at: Component, loss: f64) -> Self {

@@ -22,6 +22,9 @@ const SOURCES_MAX: usize = 256;
 /// tails than figures of whole probes, and in simulation 10 % and 3.5 found fewer faults, for more of what is usual was slow, too).
 const DEVIATIONS: f64 = 4.0;
 const SLOW_BY: f64 = 1.15;
+/// The median of the hundred small pings that are measured again has half the noise of that of the mesh's two dozen; what differs from
+/// pair to pair for good (the lengths of cables) is the same for both. Together six tenths are left, and not less than those lengths.
+const SLOW_ALONE_BY: f64 = 1.10;
 /// A stream has less noise.
 const NARROW_BY: f64 = 1.08;
 /// Turns a median deviation into a standard deviation of the normal distribution.
@@ -190,9 +193,26 @@ impl Yardstick {
         }
     }
 
-    pub(crate) fn is_slow_ping(&self, tier: usize, hardware: bool, window: usize, ns: u32) -> bool {
+    /// `alone` for the median of many pings, measured by themselves.
+    pub(crate) fn is_slow_ping(
+        &self,
+        (tier, hardware): (usize, bool),
+        window: usize,
+        alone: bool,
+        ns: u32,
+    ) -> bool {
         let Some(usual) = self.pings.get(2 * tier + usize::from(hardware)) else { return false };
-        is_above(usual[window], ns)
+        let mut usual = usual[window];
+        if alone {
+            usual.limit = (usual.limit * 6 / 10).max(parts_of(SLOW_ALONE_BY)).min(usual.limit);
+        }
+        is_above(usual, ns)
+    }
+
+    /// Slower than the longest cables make any of so many pairs.
+    pub(crate) fn is_slow_pair(&self, (tier, hardware): (usize, bool), window: usize, ns: u32) -> bool {
+        let usual = self.pings.get(2 * tier + usize::from(hardware)).map(|usual| usual[window]);
+        usual.is_some_and(|usual| is_above(Usual { limit: usual.limit * 3 / 2, ..usual }, ns))
     }
 
     pub(crate) fn is_slow_latency(&self, tier: usize, ns: u32) -> bool {
