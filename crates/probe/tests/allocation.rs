@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use rdmascope_model::{DatagramAddress, Mono, Peer};
-use rdmascope_probe::mesh::{Datagram, Engine, MeshGrant, Output, Source, Stamp};
+use rdmascope_probe::mesh::{Datagram, Engine, MeshGrant, Output, Source, Stamp, Stamps};
 use std::sync::Arc;
 
 #[path = "../../sys/tests/counting/mod.rs"]
@@ -33,6 +33,7 @@ fn run(engines: &mut [Engine; 2], now: &mut u64, until: u64) -> (u64, u64) {
                     match output {
                         Output::Send(datagram) => {
                             engine.sent(datagram.id, Stamp::software(at));
+                            engine.sent(datagram.id, Stamp::hardware(at.0));
                             engine.completed(datagram.id);
                             wire.push((from, datagram));
                         }
@@ -55,7 +56,9 @@ fn run(engines: &mut [Engine; 2], now: &mut u64, until: u64) -> (u64, u64) {
                 let own = engines[from].address();
                 let source = Source { gid: Some(own.gid), lid: 0, queue_pair: own.queue_pair };
                 let (header, bytes) = (datagram.header, datagram.payload_bytes);
-                engines[1 - from].received(Some(source), &header, bytes, Stamp::software(at), at);
+                let hardware = Some(Stamp::hardware(at.0));
+                let stamps = Stamps { software: Stamp::software(at), hardware };
+                engines[1 - from].received(Some(source), &header, bytes, stamps, at);
             }
         }
         // Beginning and ending a batch may allocate; a ping between them may not.
@@ -70,7 +73,13 @@ fn run(engines: &mut [Engine; 2], now: &mut u64, until: u64) -> (u64, u64) {
 }
 
 #[test]
-fn a_ping_allocates_nothing() {
+fn a_ping_allocates_nothing_by_either_clock() {
+    for by_device in [false, true] {
+        check(by_device);
+    }
+}
+
+fn check(by_device: bool) {
     let names: [rdmascope_model::EndpointName; 2] = ["a/d/1", "b/d/1"].map(|name| name.parse().unwrap());
     let book: Arc<[Peer]> = (0..2)
         .map(|host| Peer { name: names[host].clone(), address: Some(address(host as u32)), rail: 0 })
@@ -89,6 +98,9 @@ fn a_ping_allocates_nothing() {
             Engine::new(names[host].clone(), address(host as u32), 1 << 40 | host as u64, Mono(now));
         engine.set_book(Arc::clone(&book), Mono(now));
         engine.set_grant(Some(grant), Mono(now));
+        if by_device {
+            engine.trust_device();
+        }
         engine
     });
     run(&mut engines, &mut now, 10 * SECOND);

@@ -78,7 +78,10 @@ impl Packets {
 
     /// An endpoint's agent begins.
     pub(crate) fn open(&mut self, end: usize, address: DatagramAddress, nonce: u64, now: Mono, net: &Net) {
-        let engine = Engine::new(net.topology().name(end), address, nonce, now);
+        let mut engine = Engine::new(net.topology().name(end), address, nonce, now);
+        if clock(net) == StampClock::Hardware {
+            engine.trust_device();
+        }
         self.close(end);
         self.open[end] = Some(Open { engine, due: None });
     }

@@ -58,6 +58,7 @@ struct Calls {
     bytes: unsafe extern "C" fn(*mut ibv_cq_ex) -> u32,
     queue_pair: unsafe extern "C" fn(*mut ibv_cq_ex) -> u32,
     source: unsafe extern "C" fn(*mut ibv_cq_ex) -> u32,
+    source_lid: unsafe extern "C" fn(*mut ibv_cq_ex) -> u32,
     flags: unsafe extern "C" fn(*mut ibv_cq_ex) -> u32,
     stamp: unsafe extern "C" fn(*mut ibv_cq_ex) -> u64,
 }
@@ -73,6 +74,7 @@ impl Calls {
             bytes: queue.read_byte_len?,
             queue_pair: queue.read_qp_num?,
             source: queue.read_src_qp?,
+            source_lid: queue.read_slid?,
             flags: queue.read_wc_flags?,
             stamp: if wallclock { queue.read_completion_wallclock_ns } else { queue.read_completion_ts }?,
         })
@@ -149,6 +151,7 @@ impl Context {
         let told = fields::IBV_WC_EX_WITH_BYTE_LEN
             | fields::IBV_WC_EX_WITH_QP_NUM
             | fields::IBV_WC_EX_WITH_SRC_QP
+            | fields::IBV_WC_EX_WITH_SLID
             | stamp;
         let mut attributes = ibv_cq_init_attr_ex {
             cqe: entries,
@@ -248,6 +251,8 @@ impl StampedQueue {
             work.wc_flags = read(calls.flags);
             work.byte_len = read(calls.bytes);
             work.src_qp = read(calls.source);
+            // A LID has 16 bits; what an extended one has above them is not for datagrams.
+            work.slid = read(calls.source_lid) as u16;
             // SAFETY: as above; stamps were asked for when the queue was made.
             stamp = unsafe { (calls.stamp)(raw) };
         }

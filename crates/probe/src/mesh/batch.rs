@@ -1,8 +1,9 @@
 //! One batch of pings to one peer: what was sent, what came back, and when it is over.
 
 use super::packet::{Header, Sizes};
-use super::stamp::Stamp;
-use rdmascope_model::{DatagramAddress, EndpointName, LeaseId, Marks, Mono, StampClock};
+use super::plan::Plan;
+use super::stamp::{Stamp, Stamps};
+use rdmascope_model::{DatagramAddress, EndpointName, Mono, StampClock};
 use std::time::Duration;
 
 /// An answer after this is late: the usual value (R-Pingmesh, section 5).
@@ -39,7 +40,7 @@ pub(super) struct Ping {
     /// t1 and t6.
     pub(super) posted: Mono,
     pub(super) handled: Mono,
-    /// t2 and t5 in the batch's clock; 0 where missing or of the other clock.
+    /// t2 and t5 in the batch's clock; 0 where missing.
     sent_ns: u64,
     received_ns: u64,
     /// One of these was taken by a program that was kept from running.
@@ -96,40 +97,6 @@ impl Ping {
     }
 }
 
-/// Which pings a batch is made of.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    /// How many.
-    pub(super) pings: u32,
-    /// The flow labels; a single 0 for the device's own choice.
-    pub(super) labels: Vec<u32>,
-    /// How the pings are marked besides.
-    pub(super) marks: Marks,
-    /// The label to begin with.
-    pub(super) first_label: u32,
-    /// A lease's batch alternates between small and large; the mesh sends two small ones and then a large one.
-    pub(super) lease: Option<LeaseId>,
-    /// It belongs to a pass, and is sent at that rate.
-    pub(super) of_pass: bool,
-    /// Payload of a large ping, bytes.
-    pub(super) large_bytes: u32,
-}
-
-impl Plan {
-    /// The marks of pings with this label.
-    pub(super) fn marks(&self, label: u16) -> Marks {
-        Marks { flow_label: self.labels.get(usize::from(label)).copied().unwrap_or(0), ..self.marks }
-    }
-
-    /// Size and label of a ping.
-    fn ping(&self, sequence: u32) -> (bool, u16) {
-        let group = if self.lease.is_some() { 2 } else { 3 };
-        let labels = u32::try_from(self.labels.len()).unwrap_or(1).max(1);
-        let label = self.first_label.wrapping_add(sequence / group) % labels;
-        (sequence % group == group - 1, u16::try_from(label).unwrap_or(0))
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Its addresses are being made.
@@ -150,6 +117,7 @@ pub(super) struct Batch {
     pub(super) plan: Plan,
     pub(super) stage: Stage,
     pub(super) pings: Vec<Ping>,
+    /// Whose stamps count: the plan's, or the program's from when the peer turns out to have no others.
     pub(super) clock: StampClock,
     pub(super) heard: Sizes,
     pub(super) acked: Sizes,
@@ -185,8 +153,8 @@ impl Batch {
             address,
             stage: Stage::Resolving,
             pings: Vec::with_capacity(usize::try_from(plan.pings).unwrap_or(0)),
+            clock: plan.clock,
             plan,
-            clock: StampClock::Software,
             heard: Sizes::default(),
             acked: Sizes::default(),
             told: 0,
@@ -231,16 +199,24 @@ impl Batch {
         (sequence, large, label)
     }
 
-    /// t2 of a ping.
+    /// t2 of a ping. What the other clock says of it does not count.
     pub(super) fn sent(&mut self, sequence: u32, stamp: Stamp) {
-        if sequence == 0 {
-            self.clock = stamp.clock;
+        if stamp.clock != self.clock {
+            return;
         }
-        let clock = self.clock;
         self.change(index(sequence), |ping| {
-            ping.sent_ns = if stamp.clock == clock { stamp.ns } else { 0 };
+            ping.sent_ns = stamp.ns;
             ping.vague |= stamp.vague;
         });
+    }
+
+    /// The peer has no stamps of its device: from here on both ends' programs stamp. What the device said of the first pings is of no
+    /// use any more.
+    fn go_by_software(&mut self) {
+        self.clock = StampClock::Software;
+        for ping in &mut self.pings {
+            (ping.sent_ns, ping.received_ns) = (0, 0);
+        }
     }
 
     /// A ping did not leave this host.
@@ -263,12 +239,16 @@ impl Batch {
     }
 
     /// An answer from the right queue pair came.
-    pub(super) fn answered(&mut self, header: &Header, first: bool, stamp: Stamp, now: Mono) {
+    pub(super) fn answered(&mut self, header: &Header, first: bool, stamps: Stamps, now: Mono) {
         self.heard = self.heard.max(header.heard);
         self.acked = self.acked.max(header.acked);
         self.told = self.told.max(self.told_by(header.sequence));
-        let (clock, at) = (self.clock, index(header.sequence));
+        let at = index(header.sequence);
         if !first {
+            if self.clock == StampClock::Hardware && matches!(header.delay, Some((_, StampClock::Software))) {
+                self.go_by_software();
+            }
+            let clock = self.clock;
             let delay = header.delay.filter(|(_, whose)| *whose == clock);
             let (delay_ns, usable) = (delay.map_or(0, |(ns, _)| ns), delay.is_some());
             let told = Responder { delay_ns, usable, vague: header.vague };
@@ -277,6 +257,7 @@ impl Batch {
             });
         }
         let Some(ping) = self.pings.get(at) else { return };
+        let stamp = stamps.by(self.clock);
         self.answered_at = now;
         let (large, state, in_time) = (ping.large, ping.state, now.since(ping.posted) < TIMEOUT);
         match state {
@@ -284,7 +265,7 @@ impl Batch {
                 self.change(at, |ping| {
                     ping.state = State::Answered;
                     ping.handled = now;
-                    ping.received_ns = if stamp.clock == clock { stamp.ns } else { 0 };
+                    ping.received_ns = stamp.ns;
                     ping.vague |= stamp.vague;
                 });
                 if header.sequence < self.newest {

@@ -6,18 +6,20 @@
 mod rota;
 mod rounds;
 
-use super::batch::{Batch, Plan, Stage};
+use super::batch::{Batch, Stage};
 use super::flights::{Flight, Flights};
 use super::packet::{HEADER_BYTES, Header, Kind};
 use super::peers::{Peers, Source};
-use super::stamp::Stamp;
+use super::plan::Plan;
+use super::stamp::{Stamp, Stamps};
 use super::words::MeshGrant;
-use crate::limits::{LABELS_MAX, LEASE_PINGS_MAX, PING_INTERVAL_MIN};
+use crate::limits::{LABELS_MAX, PING_INTERVAL_MIN};
 use rdmascope_model::{
-    DatagramAddress, EndpointName, Failure, Gid, Heard, LeaseId, Marks, Mono, Peer, PingSpec, PingStats,
+    DatagramAddress, EndpointName, Failure, Gid, Heard, LeaseId, Marks, Mono, Peer, PingStats, StampClock,
 };
 use rota::Rota;
 use rounds::Lease;
+pub use rounds::LeasedPings;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -78,6 +80,8 @@ pub struct Engine {
     address: DatagramAddress,
     nonce: u64,
     began: Mono,
+    /// Whose stamps its next batches go by.
+    clock: StampClock,
     grant: Option<MeshGrant>,
     /// Before this no ping of the mesh leaves.
     next_ping: Mono,
@@ -99,34 +103,6 @@ pub struct Engine {
     outputs: VecDeque<Output>,
 }
 
-/// The pings of a lease, as both sides know them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeasedPings {
-    /// The lease.
-    pub lease: LeaseId,
-    /// The other side.
-    pub peer: EndpointName,
-    /// Where that is.
-    pub address: DatagramAddress,
-    /// The number that [`Engine::reserve_batch`] gave at the source, which the target was told.
-    pub batch: u32,
-    /// What to send.
-    pub spec: PingSpec,
-    /// How it is marked; the flow label counts where the specification asks for one label only.
-    pub marks: Marks,
-    /// All must be told by then; of the source only.
-    pub until: Mono,
-}
-
-impl LeasedPings {
-    /// How many pings there are, both sizes and all labels.
-    #[must_use]
-    pub fn count(&self) -> u32 {
-        let labels = self.spec.labels.clamp(1, LABELS_MAX);
-        self.spec.count.saturating_mul(2 * labels).min(LEASE_PINGS_MAX)
-    }
-}
-
 impl Engine {
     /// Sends that are under way at the same time.
     pub const SENDS_MAX: usize = Flights::MAX;
@@ -140,6 +116,7 @@ impl Engine {
             address,
             nonce,
             began: now,
+            clock: StampClock::Software,
             grant: None,
             next_ping: now,
             paid: now,
@@ -168,6 +145,17 @@ impl Engine {
     #[must_use]
     pub fn local(&self) -> &EndpointName {
         &self.local
+    }
+
+    /// The device stamps as well, and can be believed: batches from here on go by its stamps, where their peer has such as well.
+    pub fn trust_device(&mut self) {
+        self.clock = StampClock::Hardware;
+    }
+
+    /// Is there an acknowledgement that waits for the device to say when it left, so that its completion should be looked for?
+    #[must_use]
+    pub fn awaits_device(&self) -> bool {
+        self.clock == StampClock::Hardware && self.flights.awaits_device()
     }
 
     /// Datagrams that it threw away.
@@ -259,20 +247,21 @@ impl Engine {
         self.tick(now);
     }
 
-    /// A datagram left the host at this time. Comes at most once for each, before or with its completion.
+    /// A datagram left the host at this time: comes at most once for each clock, the program's when it was posted and the device's
+    /// with its completion, right before [`Engine::completed`].
     pub fn sent(&mut self, id: u64, stamp: Stamp) {
         match self.flights.get(id) {
             Some(Flight::Ping { batch, sequence }) => {
                 let batch = self.batches.iter_mut().find(|b| b.number == batch);
                 batch.into_iter().for_each(|batch| batch.sent(sequence, stamp));
             }
-            Some(Flight::FirstAck { to, mut header, received }) => {
+            Some(Flight::FirstAck { to, mut header, received }) if received.clock == stamp.clock => {
                 header.kind = Kind::SecondAck;
                 header.vague = stamp.vague || received.vague;
                 header.delay = stamp.since(received).map(|delay| (delay, stamp.clock));
                 self.send(Flight::Other, to, &header, HEADER_BYTES as u32);
             }
-            Some(Flight::Other) | None => {}
+            Some(Flight::FirstAck { .. } | Flight::Other) | None => {}
         }
     }
 
@@ -289,20 +278,21 @@ impl Engine {
         }
     }
 
-    /// A datagram came in at `stamp` and is looked at `now`. `payload` may be cut to the first 64 of its `payload_bytes`;
+    /// A datagram came in at `stamps` and is looked at `now`. `payload` may be cut to the first 64 of its `payload_bytes`;
     /// `source` is `None` where the header before it names nobody.
     pub fn received(
         &mut self,
         source: Option<Source>,
         payload: &[u8],
         payload_bytes: u32,
-        stamp: Stamp,
+        stamps: impl Into<Stamps>,
         now: Mono,
     ) {
+        let stamps = stamps.into();
         let known = source.zip(Header::decode(payload)).is_some_and(|(source, header)| match header.kind {
-            Kind::Ping | Kind::Question => self.answer(&source, &header, payload_bytes, stamp, now),
-            Kind::FirstAck => self.take_answer(&source, &header, true, stamp, now),
-            Kind::SecondAck => self.take_answer(&source, &header, false, stamp, now),
+            Kind::Ping | Kind::Question => self.answer(&source, &header, payload_bytes, stamps, now),
+            Kind::FirstAck => self.take_answer(&source, &header, true, stamps, now),
+            Kind::SecondAck => self.take_answer(&source, &header, false, stamps, now),
         });
         self.refused += u64::from(!known);
     }
@@ -313,7 +303,7 @@ impl Engine {
         source: &Source,
         header: &Header,
         payload_bytes: u32,
-        received: Stamp,
+        stamps: Stamps,
         now: Mono,
     ) -> bool {
         // Keys with the top bit are for the kernel's own (InfiniBand specification, 10.2.5).
@@ -342,7 +332,10 @@ impl Engine {
         };
         let to = Destination { address, marks: counters.marks };
         let flight = match header.kind {
-            Kind::Ping => Flight::FirstAck { to, header: answer, received },
+            Kind::Ping => {
+                let asked = header.delay.map_or(StampClock::Software, |(_, clock)| clock);
+                Flight::FirstAck { to, header: answer, received: stamps.by_or_software(asked) }
+            }
             _ => Flight::Other,
         };
         let longest = self.address.mtu_bytes.clamp(LARGE_BYTES.0, LARGE_BYTES.1);
@@ -356,7 +349,7 @@ impl Engine {
         source: &Source,
         header: &Header,
         first: bool,
-        stamp: Stamp,
+        stamps: Stamps,
         now: Mono,
     ) -> bool {
         let from = |batch: &&mut Batch| source.is_port(&batch.address);
@@ -369,7 +362,7 @@ impl Engine {
             return known;
         };
         if header.nonce == self.nonce && source.queue_pair == batch.address.queue_pair {
-            batch.answered(header, first, stamp, now);
+            batch.answered(header, first, stamps, now);
         } else {
             batch.stale_answers += u32::from(first);
         }

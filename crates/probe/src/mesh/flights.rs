@@ -3,6 +3,7 @@
 use super::engine::Destination;
 use super::packet::Header;
 use super::stamp::Stamp;
+use rdmascope_model::StampClock;
 
 /// What a datagram under way is.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,12 @@ impl Flights {
 
     pub(super) fn has_room_for_pings(&self) -> bool {
         self.used + Self::FOR_ANSWERS < Self::MAX
+    }
+
+    /// Is there an acknowledgement whose device is still to say when it left?
+    pub(super) fn awaits_device(&self) -> bool {
+        let awaits = |flight: &Option<Flight>| matches!(flight, Some(Flight::FirstAck { received, .. }) if received.clock == StampClock::Hardware);
+        self.used > 0 && self.slots.iter().any(awaits)
     }
 
     /// The id of a new one; `None` when every buffer is in use.

@@ -5,7 +5,7 @@
 //! | bytes | what |
 //! | --- | --- |
 //! | 0..4 | magic `RDMP` |
-//! | 4, 5, 6, 7 | version, kind, size class, clock of the responder's delay |
+//! | 4, 5, 6, 7 | version, kind, size class, clock of the responder's delay; in pings the one asked for (0: software) |
 //! | 8..12, 12..16 | batch, sequence number in it |
 //! | 16..24 | nonce of the prober's run |
 //! | 24..28, 28..30 | queue key for the answer, index of the path label |
@@ -88,7 +88,8 @@ pub struct Header {
     pub heard: Sizes,
     /// First acknowledgements that it sent for them.
     pub acked: Sizes,
-    /// Time inside the responder, nanoseconds, and which clock took it; in second acknowledgements, where known.
+    /// Time inside the responder, nanoseconds, and which clock took it; in second acknowledgements, where known. In pings 0 and
+    /// the clock that it is to be taken by; older agents, which have the program's only, name none.
     pub delay: Option<(u64, StampClock)>,
     /// The responder was kept from running meanwhile: its delay may contain time of the network, and the other way round.
     pub vague: bool,

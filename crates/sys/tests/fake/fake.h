@@ -39,7 +39,7 @@ struct fake_cq {
   int children, armed, unacknowledged;
   unsigned head, tail, size;
   struct ibv_wc *ring, at;
-  uint64_t *stamps, at_stamp;
+  uint64_t *stamps, at_stamp, *ready;  // ready: before this a completion is not told
 };
 struct fake_recv { uint64_t id; struct ibv_sge sge; };
 struct fake_qp {

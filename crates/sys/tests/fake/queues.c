@@ -2,6 +2,8 @@
 #include "fake.h"
 #include <time.h>
 
+static uint64_t sent_at;  // by the machine's clock: the message that is on its way, under the big lock
+
 // ---- completion channels and queues ---------------------------------------------------------------------------------
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c) {
@@ -33,6 +35,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *user, struct 
   cq->size = cqe + 1;
   cq->ring = calloc(cq->size, sizeof *cq->ring);
   cq->stamps = calloc(cq->size, sizeof *cq->stamps);
+  cq->ready = calloc(cq->size, sizeof *cq->ready);
   LOCKED({
     born(&context_of(c)->children);
     if (channel) ++((struct fake_channel *)channel)->children;
@@ -50,6 +53,7 @@ int ibv_destroy_cq(struct ibv_cq *base) {
   if (code) return code;
   free(cq->ring);
   free(cq->stamps);
+  free(cq->ready);
   free(cq);
   return 0;
 }
@@ -78,24 +82,32 @@ int fake_poll_cq(struct ibv_cq *base, int room, struct ibv_wc *out) {
   return n;
 }
 
-// ---- stamped queues: "stamps" = 1 raw ticks, 2 nanoseconds as well, 0 none ------------------------------------------------
+// ---- stamped queues: "stamps" = 1 raw ticks, 2 nanoseconds as well, 0 none; "stampless" has a bit for each device without --------
 
-// The device's clock: "stamp" counted on by "stamp_step" per completion, or where there is no step the machine's clock at
-// "stamp_khz".
-static uint64_t stamp(void) {
+static uint64_t machine_ns(void) {
   struct timespec now;
-  long step = *SETTING("stamp_step");
-  if (step) return (uint64_t)(*SETTING("stamp") += step);
   clock_gettime(CLOCK_MONOTONIC, &now);
-  uint64_t ns = now.tv_sec * 1000000000ULL + now.tv_nsec, khz = *SETTING("stamp_khz");
-  return *SETTING("stamps") ? ns / 1000 * khz / 1000 : 0;
+  return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+// A device's clock: "stamp" counted on by "stamp_step" per completion, or where there is no step the machine's clock at
+// "stamp_khz" ahead by "stamp" and on each device by some more. A message is received "stamp_wire" ticks after it was sent. A lying clock runs at
+// "stamp_runs_khz" in truth, or stands still at "stamp_stuck" - 1. Sends are told of after "late_sends_us".
+static uint64_t stamp(struct ibv_cq *cq, int received) {
+  long step = *SETTING("stamp_step"), stuck = *SETTING("stamp_stuck");
+  if (step) return (uint64_t)(*SETTING("stamp") += step);
+  if (stuck || !*SETTING("stamps")) return stuck ? stuck - 1 : 0;
+  uint64_t khz = (uint64_t)*SETTING("stamp_runs_khz") ?: *SETTING("stamp_khz"), mask = *SETTING("stamp_mask") ?: -1;
+  uint64_t ns = sent_at + (index_of(cq->context) + 1) * 77000000000ULL;
+  return ((uint64_t)((unsigned __int128)ns * khz / 1000000) + *SETTING("stamp") + received * *SETTING("stamp_wire")) & mask;
 }
 
 static int take(struct ibv_cq_ex *ex) {
   struct fake_cq *cq = (struct fake_cq *)ex;
   int failed = (int)*SETTING("poll_cq"), found;
   LOCKED({
-    found = !failed && cq->head != cq->tail;
+    uint64_t ready = cq->ready[cq->head % cq->size];
+    found = !failed && cq->head != cq->tail && (!ready || machine_ns() >= ready);
     if (found) { cq->at_stamp = cq->stamps[cq->head % cq->size]; cq->at = cq->ring[cq->head++ % cq->size]; }
   });
   if (!found) return failed ? failed : ENOENT;
@@ -113,14 +125,16 @@ static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex) { return ((struct fa
 static uint32_t read_vendor_err(struct ibv_cq_ex *ex) { return ((struct fake_cq *)ex)->at.vendor_err; }
 static uint32_t read_byte_len(struct ibv_cq_ex *ex) { return ((struct fake_cq *)ex)->at.byte_len; }
 static uint32_t read_qp_num(struct ibv_cq_ex *ex) { return ((struct fake_cq *)ex)->at.qp_num; }
+static uint32_t read_slid(struct ibv_cq_ex *ex) { return ((struct fake_cq *)ex)->at.slid; }
 static uint32_t read_src_qp(struct ibv_cq_ex *ex) { return ((struct fake_cq *)ex)->at.src_qp; }
 static unsigned read_wc_flags(struct ibv_cq_ex *ex) { return ((struct fake_cq *)ex)->at.wc_flags; }
 static uint64_t read_stamp(struct ibv_cq_ex *ex) { return ((struct fake_cq *)ex)->at_stamp; }
 
 struct ibv_cq_ex *fake_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *init) {
-  long can = fake_get("stamps");
-  uint64_t allowed = 0xf | (can ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP : 0) |
+  long can = fake_get("stampless") >> index_of(c) & 1 ? 0 : fake_get("stamps");
+  uint64_t allowed = IBV_WC_STANDARD_FLAGS | (can ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP : 0) |
                      (can > 1 ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK : 0);
+  if (fails("create_cq_ex")) return NULL;
   if (init->wc_flags & ~allowed) return errno = EOPNOTSUPP, NULL;
   struct fake_cq *cq = (struct fake_cq *)ibv_create_cq(c, init->cqe, init->cq_context, init->channel, init->comp_vector);
   if (!cq) return NULL;
@@ -128,6 +142,7 @@ struct ibv_cq_ex *fake_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_at
   ex->start_poll = start_poll, ex->next_poll = take, ex->end_poll = end_poll;
   ex->read_opcode = read_opcode, ex->read_vendor_err = read_vendor_err, ex->read_byte_len = read_byte_len;
   ex->read_qp_num = read_qp_num, ex->read_src_qp = read_src_qp, ex->read_wc_flags = read_wc_flags;
+  if (init->wc_flags & IBV_WC_EX_WITH_SLID) ex->read_slid = read_slid;
   if (init->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) ex->read_completion_ts = read_stamp;
   if (init->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) ex->read_completion_wallclock_ns = read_stamp;
   return ex;
@@ -136,7 +151,9 @@ struct ibv_cq_ex *fake_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_at
 static void complete(struct ibv_cq *base, struct ibv_wc wc) {
   struct fake_cq *cq = (struct fake_cq *)base;
   if (cq->tail - cq->head >= cq->size) abort();  // a real queue would overrun
-  cq->stamps[cq->tail % cq->size] = stamp();
+  cq->stamps[cq->tail % cq->size] = stamp(base, wc.opcode == IBV_WC_RECV);
+  long late = wc.opcode == IBV_WC_SEND ? *SETTING("late_sends_us") : 0;
+  cq->ready[cq->tail % cq->size] = late ? sent_at + 1000 * late : 0;
   cq->ring[cq->tail++ % cq->size] = wc;
   if (cq->armed && base->channel) {
     cq->armed = 0;
@@ -371,6 +388,7 @@ int fake_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
   long mute_after = *SETTING("mute_after");
   if (*SETTING("mute") || (mute_after && *SETTING("written") >= mute_after)) return 0;  // the wire is cut
   LOCKED({
+    if (*SETTING("stamps")) sent_at = machine_ns();
     enum ibv_wc_status status = carry(qp, wr);
     enum ibv_wc_opcode opcode = wr->opcode == IBV_WR_SEND ? IBV_WC_SEND
                                 : wr->opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE;

@@ -14,6 +14,7 @@ mod open;
 mod poller;
 mod port;
 mod ports;
+mod queue;
 mod waited;
 mod wake;
 mod watch;

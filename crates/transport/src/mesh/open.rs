@@ -6,14 +6,18 @@ use super::port::{Key, Own, Parts, RECEIVES, Slot, Way, removed};
 use super::watch::{Watch, Woken};
 use crate::verbs::trouble::Trouble;
 use rdmascope_model::{Failure, Heard, LeaseId, Mono, PingStats, Step};
-use rdmascope_probe::mesh::{Datagram, Destination, Engine, MeshEvent, Output};
-use rdmascope_sys::{AddressHandle, Completion, ProtectionDomain};
+use rdmascope_probe::ClockTrust;
+use rdmascope_probe::mesh::{Datagram, Destination, Engine, MeshEvent, Output, Stamps};
+use rdmascope_sys::{AddressHandle, ProtectionDomain};
 use std::sync::PoisonError;
+use std::time::Duration;
 
 /// Answers that wait for their address.
 const PENDING_MAX: usize = Engine::SENDS_MAX / 2;
-/// Completions that are taken at once: all that there are receive buffers for, so that one look sees all that came in before it.
-const ROOM: usize = RECEIVES as usize;
+/// A device that stamps is asked again after this when an acknowledgement left that it has not told of: the second one waits for it.
+const LEFT_SOON: Duration = Duration::from_millis(1);
+/// No longer than this after the last datagram was posted: nobody waits for a second acknowledgement any more.
+const LEFT_WITHIN: Duration = Duration::from_millis(100);
 /// The send queue is full: that is no fault.
 const ENOMEM: i32 = 12;
 
@@ -51,11 +55,12 @@ pub(super) struct Open {
     pub(super) fresh: bool,
     /// When its engine has something to do by itself, as it was after the last turn; of no meaning while `fresh`.
     pub(super) due: Option<Mono>,
-    /// For completions of sends.
-    freed: Vec<Completion>,
-    room: Vec<Completion>,
-    /// What the last look found, at the beginning of the room.
+    /// What the last look found.
     found: Result<usize, Trouble>,
+    /// When the last datagram was posted.
+    posted: Mono,
+    /// Not known yet whether the device's stamps can be believed.
+    testing: bool,
     /// The channel tells when something comes in.
     armed: bool,
 }
@@ -63,8 +68,6 @@ pub(super) struct Open {
 impl Open {
     pub(super) fn new(engine: Engine, own: Own, slot: Slot) -> Self {
         let (pending, asked) = (Vec::with_capacity(PENDING_MAX), Vec::with_capacity(PENDING_MAX));
-        let room = || (0..ROOM).map(|_| Completion::default()).collect();
-        let (freed, room) = (room(), room());
         Self {
             engine,
             own,
@@ -73,40 +76,45 @@ impl Open {
             asked,
             fresh: true,
             due: None,
-            freed,
-            room,
             found: Ok(0),
+            posted: Mono(0),
+            testing: true,
             armed: true,
         }
     }
 
     /// Takes what has come in, without doing anything about it: the channel has told, or nobody knows.
     pub(super) fn look(&mut self) {
-        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        self.found = slot.as_ref().ok_or_else(removed).and_then(|parts| {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        self.found = slot.as_mut().ok_or_else(removed).and_then(|parts| {
             self.armed &= !parts.told()?;
-            parts.look(&mut self.room)
+            parts.look()
         });
     }
 
-    /// The same for one whose channel does not tell; where nothing has come it is to tell again. Is there anything to do about it?
-    pub(super) fn look_again(&mut self) -> bool {
+    /// The same for one whose channel does not tell; where nothing has come it is to tell again, and what it sent may have left by now. Is
+    /// there anything to do?
+    pub(super) fn look_again(&mut self, watch: &Watch) -> bool {
         if self.armed {
             return false;
         }
-        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        self.found = slot.as_ref().ok_or_else(removed).and_then(|parts| {
-            let found = parts.look(&mut self.room)?;
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        self.found = slot.as_mut().ok_or_else(removed).and_then(|parts| {
+            let found = parts.look()?;
             if found > 0 {
                 return Ok(found);
             }
             parts.arm()?;
             self.armed = true;
+            if self.engine.awaits_device() {
+                free_buffers(&mut self.engine, parts, watch)?;
+                self.fresh |= !self.engine.awaits_device();
+            }
             // What came in before that is not told.
-            parts.look(&mut self.room)
+            parts.look()
         });
         drop(slot);
-        self.has_found()
+        self.fresh || self.has_found()
     }
 
     /// It has to be looked at in the next turn, since nobody will tell.
@@ -133,23 +141,28 @@ impl Open {
         let slot = self.slot.clone();
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = slot.as_mut().ok_or_else(removed)?;
-        self.free_buffers(parts)?;
+        free_buffers(&mut self.engine, parts, watch)?;
         let (mut stamp, mut others, mut looked) = (woken.first, woken.others, woken.at);
         while count > 0 {
-            parts.take(&self.room[..count], |it| {
-                self.engine.received(it.source, &it.payload, it.payload_bytes, stamp, watch.now());
-                stamp = others;
-            })?;
+            parts.take(
+                count,
+                || watch.now(),
+                |it| {
+                    let stamps = Stamps { software: stamp, hardware: it.stamp };
+                    self.engine.received(it.source, &it.payload, it.payload_bytes, stamps, it.handled);
+                    stamp = others;
+                },
+            )?;
             self.drain(parts, watch, outlet)?;
-            if count < self.room.len() {
+            if count < RECEIVES as usize {
                 break;
             }
-            count = parts.look(&mut self.room)?;
+            count = parts.look()?;
             // What was posted again since the look before may have been filled at any time since.
             let now = watch.now();
             others = watch.stamp_of_what_came_since(looked, now);
             (stamp, looked) = (others, now);
-            self.free_buffers(parts)?;
+            free_buffers(&mut self.engine, parts, watch)?;
         }
         self.send_pending(parts, watch)?;
         self.drain(parts, watch, outlet)?;
@@ -160,20 +173,32 @@ impl Open {
             self.drain(parts, watch, outlet)?;
             self.due = self.engine.due(now);
         }
+        if self.engine.awaits_device() && now.since(self.posted) < LEFT_WITHIN {
+            let soon = now.after(LEFT_SOON);
+            self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
+        }
+        self.judge_clock(parts);
         Ok(())
     }
 
-    fn free_buffers(&mut self, parts: &Parts) -> Result<(), Trouble> {
-        let mut broken = Ok(());
-        let engine = &mut self.engine;
-        parts.sent(&mut self.freed, |id, made| match made {
-            Ok(()) => engine.completed(id),
-            Err(trouble) => {
-                engine.failed(id);
-                broken = Err(trouble);
+    /// Is the device to be believed? Says once what came of the test.
+    fn judge_clock(&mut self, parts: &mut Parts) {
+        if !self.testing {
+            return;
+        }
+        let endpoint = self.engine.local();
+        match parts.trust() {
+            Some(ClockTrust::Testing) => return,
+            Some(ClockTrust::Trusted) => {
+                tracing::info!(%endpoint, "datagrams are stamped by the device: its clock runs as the machine's");
+                self.engine.trust_device();
             }
-        })?;
-        broken
+            Some(ClockTrust::Refused(fault)) => {
+                tracing::warn!(%endpoint, "the device's stamps are not used but the program's: {fault}");
+            }
+            None => {}
+        }
+        self.testing = false;
     }
 
     fn drain(&mut self, parts: &mut Parts, watch: &Watch, outlet: &mut Outlet<'_>) -> Result<(), Trouble> {
@@ -221,8 +246,8 @@ impl Open {
         Ok(())
     }
 
-    /// With the program's stamps a datagram has left when it is posted: its completion would be stamped when somebody looks.
-    /// (A device that stamps tells the time with the completion instead.)
+    /// By the program's stamps a datagram has left when it is posted: its completion would be stamped when somebody looks. A device that
+    /// stamps tells its own time with the completion.
     fn post(
         &mut self,
         datagram: &Datagram,
@@ -234,7 +259,10 @@ impl Open {
         let (way, posted) = parts.send(datagram, key, now);
         match posted {
             Ok(()) if way == Way::Unknown => {}
-            Ok(()) => self.engine.sent(datagram.id, watch.stamp_since(now)),
+            Ok(()) => {
+                self.posted = now;
+                self.engine.sent(datagram.id, watch.stamp_since(now));
+            }
             Err(error) => {
                 self.engine.failed(datagram.id);
                 if error.errno != ENOMEM {
@@ -299,4 +327,23 @@ impl Open {
         self.fresh = true;
         old
     }
+}
+
+/// Takes the completions of sends, and with each what the device says of when the datagram left.
+fn free_buffers(engine: &mut Engine, parts: &mut Parts, watch: &Watch) -> Result<(), Trouble> {
+    let mut broken = Ok(());
+    parts.sent(
+        || watch.now(),
+        |id, stamp, made| match made {
+            Ok(()) => {
+                stamp.into_iter().for_each(|stamp| engine.sent(id, stamp));
+                engine.completed(id);
+            }
+            Err(trouble) => {
+                engine.failed(id);
+                broken = Err(trouble);
+            }
+        },
+    )?;
+    broken
 }

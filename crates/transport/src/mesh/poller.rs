@@ -182,7 +182,7 @@ impl Poller {
     /// neither an event nor a sleep. Who has nothing more is to tell again. When the last look was.
     fn go_on(&mut self, mut looked: Mono, watch: &Watch) -> Mono {
         for _ in 0..ROUNDS_MAX {
-            let found = self.ports.look_again();
+            let found = self.ports.look_again(watch);
             let now = watch.now();
             if !found {
                 return now;

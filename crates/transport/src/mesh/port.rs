@@ -1,13 +1,17 @@
 //! One open endpoint as verbs see it: a datagram queue pair with its small ring of buffers, and the addresses of its peers.
 
+use super::queue::{Queue, queues};
 use crate::verbs::address::{self, own_address};
 use crate::verbs::device::Endpoint;
 use crate::verbs::trouble::Trouble;
 use rdmascope_model::{Cause, DatagramAddress, EndpointInfo, Fabric, Failure, Gid, Marks, Mono, Role, Step};
-use rdmascope_probe::mesh::{Datagram, Destination, Engine, GRH_BYTES, HEADER_BYTES, Source, source_gid};
+use rdmascope_probe::mesh::{
+    Datagram, Destination, Engine, GRH_BYTES, HEADER_BYTES, Source, Stamp, source_gid,
+};
+use rdmascope_probe::{ClockTrust, DeviceClock};
 use rdmascope_sys::{
-    Access, AddressHandle, AddressVector, Completion, CompletionChannel, CompletionQueue, CompletionStatus,
-    Context, InitAttributes, MemoryRegion, ProtectionDomain, QueuePair, QueuePairKind, QueuePairOptions,
+    Access, AddressHandle, AddressVector, Completion, CompletionChannel, CompletionStatus, Context,
+    InitAttributes, MemoryRegion, ProtectionDomain, QueuePair, QueuePairKind, QueuePairOptions,
     ReadyToSendAttributes, SendRequest, VerbError,
 };
 use rustix::event::epoll;
@@ -21,7 +25,7 @@ pub(super) const RECEIVES: u32 = 32;
 /// Room of one receive buffer: the header that the device puts first, and the largest payload.
 const RECEIVE_BYTES: usize = GRH_BYTES + 4096;
 const SEND_BYTES: usize = 4096;
-const SENDS: usize = Engine::SENDS_MAX;
+pub(super) const SENDS: usize = Engine::SENDS_MAX;
 const RECEIVES_AT: usize = SENDS * SEND_BYTES;
 /// An address is made anew after this: the way to a peer may have changed.
 const FRESH: Duration = Duration::from_secs(60);
@@ -51,8 +55,10 @@ struct Known {
 pub(super) struct Parts {
     known: BTreeMap<Key, Known>,
     pair: QueuePair,
-    sends: CompletionQueue,
-    receives: CompletionQueue,
+    sends: Queue,
+    receives: Queue,
+    /// The device's, which both queues stamp by; `None` where they do not, or it cannot be believed.
+    clock: Option<DeviceClock>,
     pub(super) channel: CompletionChannel,
     region: MemoryRegion,
     pub(super) domain: ProtectionDomain,
@@ -76,6 +82,10 @@ pub(super) struct Received {
     pub(super) source: Option<Source>,
     pub(super) payload: [u8; HEADER_BYTES],
     pub(super) payload_bytes: u32,
+    /// By the device, where that can be believed.
+    pub(super) stamp: Option<Stamp>,
+    /// When it was looked at.
+    pub(super) handled: Mono,
 }
 
 /// Opens an endpoint. May block in the kernel.
@@ -87,16 +97,15 @@ pub(super) fn open(device: &Endpoint, info: &EndpointInfo, queue_key: u32) -> Re
     let region =
         opened.domain.register(bytes, Access::LOCAL_WRITE).map_err(|e| Trouble::verb(Step::Open, &e))?;
     let channel = opened.context.create_channel().map_err(init)?;
-    let receives = opened.context.create_completion_queue(RECEIVES, Some(&channel)).map_err(init)?;
-    // Completions of sends only free buffers, which has time until the next turn: nobody is woken up for them.
-    let sends = opened.context.create_completion_queue(SENDS as u32, None).map_err(init)?;
+    let (sends, receives, clock) = queues(&opened.context, &channel).map_err(init)?;
     let options = QueuePairOptions {
         kind: QueuePairKind::Datagram,
         send_depth: SENDS as u32,
         receive_depth: RECEIVES,
         max_inline: 0,
     };
-    let mut pair = opened.domain.create_queue_pair(&sends, &receives, &options).map_err(init)?;
+    let mut pair =
+        opened.domain.create_queue_pair(sends.plain(), receives.plain(), &options).map_err(init)?;
     let (port, pkey_index) = (own.end.port, own.end.pkey_index);
     let attributes = InitAttributes { port, pkey_index, access: Access::LOCAL_WRITE, queue_key };
     pair.to_init(&attributes).map_err(init)?;
@@ -115,6 +124,7 @@ pub(super) fn open(device: &Endpoint, info: &EndpointInfo, queue_key: u32) -> Re
         pair,
         sends,
         receives,
+        clock,
         channel,
         region,
         domain: opened.domain.clone(),
@@ -127,7 +137,7 @@ pub(super) fn open(device: &Endpoint, info: &EndpointInfo, queue_key: u32) -> Re
             format!("{}: only {} of {RECEIVES} receive buffers could be posted", info.name, parts.posted());
         return Err(Trouble::new(Cause::NoResources, Step::Init, evidence));
     }
-    parts.receives.request_notify().map_err(init)?;
+    parts.receives.plain().request_notify().map_err(init)?;
     let slot: Slot = Arc::new(Mutex::new(Some(parts)));
     device.watch(&slot);
     Ok((own, slot))
@@ -209,25 +219,34 @@ impl Parts {
         (way, post(&self.pair, &self.region, &known.handle, datagram))
     }
 
-    /// Takes the completions of sends: `done` hears of each, whether it went well.
+    /// Takes the completions of sends: `done` hears of each, when it left by the device, and whether it went well.
     pub(super) fn sent(
-        &self,
-        room: &mut [Completion],
-        mut done: impl FnMut(u64, Result<(), Trouble>),
+        &mut self,
+        now: impl Fn() -> Mono,
+        mut done: impl FnMut(u64, Option<Stamp>, Result<(), Trouble>),
     ) -> Result<(), Trouble> {
-        let most = room.len();
-        loop {
-            let found = self.sends.poll(room).map_err(|e| Trouble::verb(Step::Measure, &e))?;
-            let count = found.len();
-            for completion in found {
-                let failed = || Trouble::completion(Step::Measure, completion, "a datagram was not sent");
-                let made = if completion.is_success() { Ok(()) } else { Err(failed()) };
-                done(completion.id(), made);
-            }
-            if count < most {
-                return Ok(());
+        // One look is enough: there is room for all that can be under way.
+        let count = self.sends.look().map_err(|e| Trouble::verb(Step::Measure, &e))?;
+        for at in 0..count {
+            let (completion, raw) = self.sends.found(at);
+            if completion.is_success() {
+                let stamp = self.clock.as_mut().and_then(|clock| stamp(clock, raw, now()));
+                done(completion.id(), stamp, Ok(()));
+            } else {
+                let words = "a datagram was not sent";
+                done(completion.id(), None, Err(Trouble::completion(Step::Measure, completion, words)));
             }
         }
+        Ok(())
+    }
+
+    /// What is known of the device's clock; `None` where it does not stamp. One that cannot be believed is not looked at again.
+    pub(super) fn trust(&mut self) -> Option<ClockTrust> {
+        let trust = self.clock.as_ref().map(DeviceClock::trust);
+        if matches!(trust, Some(ClockTrust::Refused(_))) {
+            self.clock = None;
+        }
+        trust
     }
 
     /// Has the channel told? It tells once for each time that it was asked to.
@@ -237,29 +256,33 @@ impl Parts {
 
     /// The channel is to tell of the next one that comes in.
     pub(super) fn arm(&self) -> Result<(), Trouble> {
-        self.receives.request_notify().map_err(|e| Trouble::verb(Step::Measure, &e))
+        self.receives.plain().request_notify().map_err(|e| Trouble::verb(Step::Measure, &e))
     }
 
-    /// Takes the completions of up to a room's worth of receives. How many there are.
-    pub(super) fn look(&self, room: &mut [Completion]) -> Result<usize, Trouble> {
-        self.receives.poll(room).map(<[Completion]>::len).map_err(|e| Trouble::verb(Step::Measure, &e))
+    /// Takes the completions of up to as many receives as there are buffers. How many there are.
+    pub(super) fn look(&mut self) -> Result<usize, Trouble> {
+        self.receives.look().map_err(|e| Trouble::verb(Step::Measure, &e))
     }
 
-    /// Gives each datagram to `take`, and posts its buffer again.
+    /// Gives each datagram that the last look found, so many, to `take`, and posts its buffer again.
     ///
     /// A receive that failed is posted again as well; when the queue pair itself has failed that is an error, since it takes
     /// nothing any more.
     pub(super) fn take(
         &mut self,
-        found: &[Completion],
+        count: usize,
+        now: impl Fn() -> Mono,
         mut take: impl FnMut(Received),
     ) -> Result<(), Trouble> {
         let mut failed = Ok(());
-        for completion in found {
+        for at in 0..count {
+            let (completion, raw) = self.receives.found(at);
             let buffer = completion.id() as u32 % RECEIVES;
             self.unposted |= 1 << buffer;
             if completion.is_success() {
-                take(self.read(buffer, completion));
+                let handled = now();
+                let stamp = self.clock.as_mut().and_then(|clock| stamp(clock, raw, handled));
+                take(Received { stamp, handled, ..self.read(buffer, completion) });
             } else if completion.status() == CompletionStatus::Flushed {
                 let words = "the queue pair takes nothing any more";
                 failed = Err(Trouble::completion(Step::Measure, completion, words));
@@ -281,8 +304,16 @@ impl Parts {
             source: (gid.is_some() || lid != 0).then_some(Source { gid, lid, queue_pair }),
             payload,
             payload_bytes: completion.received_bytes().saturating_sub(GRH_BYTES as u32),
+            stamp: None,
+            handled: Mono(0),
         }
     }
+}
+
+/// A raw stamp of the device, handled then, as a time; `None` as long as its clock is not known to be good.
+fn stamp(clock: &mut DeviceClock, raw: u64, handled: Mono) -> Option<Stamp> {
+    let nanoseconds = clock.nanoseconds(raw, handled).and_then(|ns| u64::try_from(ns).ok());
+    (clock.trust() == ClockTrust::Trusted).then(|| Stamp::hardware(nanoseconds.unwrap_or(0)))
 }
 
 fn post(

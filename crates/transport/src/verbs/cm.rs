@@ -15,7 +15,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Opens the connection manager.
 pub type OpenManager = Arc<dyn Fn() -> Result<ConnectionManager, VerbError> + Send + Sync>;
@@ -28,6 +28,8 @@ pub(crate) fn kernel_manager(nodes: &Path) -> OpenManager {
 
 /// Longest wait for the neighbour's and the route's answer.
 const RESOLVE_WITHIN: Duration = Duration::from_secs(2);
+/// The kernel tells that a connection is gone within this of the device doing so.
+const WORD_WITHIN: Duration = Duration::from_millis(50);
 /// Begins what travels with a request to connect: then token (8) and which of the queue pairs it is for (1).
 const MAGIC: [u8; 4] = *b"RDM1";
 /// What a door adds to an offer: port (2) and token (8), big endian.
@@ -216,22 +218,36 @@ impl Door {
         }
     }
 
-    /// The device gave its requests back because the connection under them is gone: says so.
+    /// The device gave its requests back, or got no answers, because the connection under them is gone: says so.
     pub(super) fn explain(&mut self, trouble: Trouble) -> Trouble {
+        if !matches!(trouble.cause, Cause::LocalFault | Cause::PathLost | Cause::RetryExceeded) {
+            return trouble;
+        }
+        let until = Instant::now() + WORD_WITHIN;
+        let mut lost = self.lost();
+        while lost.is_none() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+            lost = self.lost();
+        }
+        match lost {
+            Some(event) => {
+                let step = trouble.step();
+                let cause = if step == Step::Measure { Cause::PathLost } else { Cause::NoFirstByte };
+                Trouble::new(cause, step, format!("{}: {}", in_words(&event), trouble.evidence()))
+            }
+            None => trouble,
+        }
+    }
+
+    /// What the kernel tells of one of the connections, the first of it.
+    fn lost(&mut self) -> Option<ConnectionEvent> {
         let mut lost = None;
         while let Ok(Some(event)) = self.manager.next_event() {
             if self.ends.iter().any(|end| end.id == Some(event.id)) {
                 lost = lost.or(Some(event));
             }
         }
-        match lost {
-            Some(event) if trouble.cause == Cause::LocalFault => {
-                let step = trouble.step();
-                let cause = if step == Step::Measure { Cause::PathLost } else { Cause::NoFirstByte };
-                Trouble::new(cause, step, format!("{}: {}", in_words(&event), trouble.evidence()))
-            }
-            _ => trouble,
-        }
+        lost
     }
 }
 

@@ -1,14 +1,17 @@
 //! Whose turn it is: which peer is pinged next and when, and what becomes of batches that are over.
 
 use super::{
-    Batch, Datagram, Destination, Engine, Flight, LABELS_MAX, LARGE_BYTES, LeasedPings, Output,
-    PING_INTERVAL_MIN, Plan, Stage,
+    Batch, Datagram, Destination, Engine, Flight, LABELS_MAX, LARGE_BYTES, Output, PING_INTERVAL_MIN, Plan,
+    Stage,
 };
+use crate::limits::LEASE_PINGS_MAX;
 use crate::mesh::batch::TIMEOUT;
 use crate::mesh::labels::{flow_label, pair_seed};
 use crate::mesh::packet::{HEADER_BYTES, Header, Kind, Sizes};
 use crate::mesh::stats::stats;
-use rdmascope_model::{Cause, DatagramAddress, EndpointName, Failure, LeaseId, Marks, Mono, Side, Step};
+use rdmascope_model::{
+    Cause, DatagramAddress, EndpointName, Failure, LeaseId, Marks, Mono, PingSpec, Side, Step,
+};
 use std::time::Duration;
 
 /// The longest time between two moments at which pings of the mesh leave together, nanoseconds, and how many do at most: far fewer than the
@@ -26,6 +29,34 @@ pub(super) struct Lease {
     interval: Duration,
     pub(super) next: Mono,
     pub(super) until: Mono,
+}
+
+/// The pings of a lease, as both sides know them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeasedPings {
+    /// The lease.
+    pub lease: LeaseId,
+    /// The other side.
+    pub peer: EndpointName,
+    /// Where that is.
+    pub address: DatagramAddress,
+    /// The number that [`Engine::reserve_batch`] gave at the source, which the target was told.
+    pub batch: u32,
+    /// What to send.
+    pub spec: PingSpec,
+    /// How it is marked; the flow label counts where the specification asks for one label only.
+    pub marks: Marks,
+    /// All must be told by then; of the source only.
+    pub until: Mono,
+}
+
+impl LeasedPings {
+    /// How many pings there are, both sizes and all labels.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        let labels = self.spec.labels.clamp(1, LABELS_MAX);
+        self.spec.count.saturating_mul(2 * labels).min(LEASE_PINGS_MAX)
+    }
 }
 
 impl Lease {
@@ -95,6 +126,7 @@ impl Engine {
             lease,
             of_pass: false,
             large_bytes: mtu.clamp(LARGE_BYTES.0, LARGE_BYTES.1),
+            clock: self.clock,
         }
     }
 
@@ -191,7 +223,7 @@ impl Engine {
             label,
             heard: Sizes::default(),
             acked: Sizes::default(),
-            delay: None,
+            delay: (kind == Kind::Ping).then_some((0, batch.clock)),
             vague: false,
         };
         let to = Destination { address: batch.address, marks: batch.plan.marks(label) };

@@ -6,6 +6,7 @@ mod rota;
 use super::rota::BATCHES_MAX;
 use super::*;
 use crate::mesh::packet::Sizes;
+use crate::mesh::stamp::Stamps;
 use rdmascope_model::StampClock;
 
 const MS: u64 = 1_000_000;
@@ -491,6 +492,20 @@ fn late_duplicate_and_overtaking_answers_are_counted_apart() {
     assert_eq!(seen(&stats.large), (2, 0, 1, 0, 0), "{stats:?}");
 }
 
+/// Eight pings by that clock.
+fn plan(clock: StampClock) -> Plan {
+    Plan {
+        pings: 8,
+        labels: vec![0],
+        marks: Marks::default(),
+        first_label: 0,
+        lease: None,
+        of_pass: false,
+        large_bytes: 4096,
+        clock,
+    }
+}
+
 #[test]
 fn stamps_that_are_of_no_use_are_counted_and_not_averaged() {
     let hardware = |ns| Stamp { ns, clock: StampClock::Hardware, vague: false };
@@ -502,7 +517,6 @@ fn stamps_that_are_of_no_use_are_counted_and_not_averaged() {
         (hardware(1_000), hardware(0), delay(3_000), false),
         (hardware(9_000), hardware(1_000), delay(3_000), false),
         (hardware(1_000), hardware(9_000), delay(8_001), false),
-        (hardware(1_000), hardware(9_000), Some((3_000, StampClock::Software)), false),
         (hardware(1_000), hardware(9_000), None, false),
         (
             hardware(1_000),
@@ -511,26 +525,17 @@ fn stamps_that_are_of_no_use_are_counted_and_not_averaged() {
             false,
         ),
     ];
-    let plan = Plan {
-        pings: 8,
-        labels: vec![0],
-        marks: Marks::default(),
-        first_label: 0,
-        lease: None,
-        of_pass: false,
-        large_bytes: 4096,
-    };
-    let mut batch = Batch::new(1, name(1), address(1), plan);
+    let mut batch = Batch::new(1, name(1), address(1), plan(StampClock::Hardware));
     for (sequence, (t2, t5, delay, _)) in (0..).zip(cases) {
         batch.issue(Mono(500_000));
         batch.sent(sequence, t2);
         let ack = Header { delay, ..ping(1, sequence) };
-        batch.answered(&ack, true, t5, Mono(520_000));
-        batch.answered(&ack, false, t5, Mono(530_000));
+        batch.answered(&ack, true, t5.into(), Mono(520_000));
+        batch.answered(&ack, false, t5.into(), Mono(530_000));
     }
     let stats = crate::mesh::stats::stats(&batch);
     assert_eq!(stats.clock, StampClock::Hardware);
-    assert_eq!((stats.invalid_stamps, stats.small.answered + stats.large.answered), (7, 8));
+    assert_eq!((stats.invalid_stamps, stats.small.answered + stats.large.answered), (6, 7));
     let (network, prober) = (stats.network.unwrap(), stats.prober.unwrap());
     assert_eq!((network.count, network.p50_ns, prober.p50_ns), (1, 5_000, 12_000));
 }
@@ -553,22 +558,13 @@ fn what_cannot_be_told_apart_from_a_busy_host_is_the_hosts_and_never_the_network
         // Posted, and the answer was there before the program went on.
         (at(9_000), at(30), told(5, false)),
     ];
-    let plan = Plan {
-        pings: 8,
-        labels: vec![0],
-        marks: Marks::default(),
-        first_label: 0,
-        lease: None,
-        of_pass: false,
-        large_bytes: 4096,
-    };
-    let mut batch = Batch::new(1, name(1), address(1), plan);
+    let mut batch = Batch::new(1, name(1), address(1), plan(StampClock::Software));
     for (sequence, (t2, t5, (delay_ns, vague))) in (0..).zip(cases) {
         batch.issue(Mono(500_000));
         batch.sent(sequence, t2);
         let ack = Header { delay: Some((delay_ns, StampClock::Software)), vague, ..ping(1, sequence) };
-        batch.answered(&ack, true, t5, Mono(50_500_000));
-        batch.answered(&ack, false, t5, Mono(50_600_000));
+        batch.answered(&ack, true, t5.into(), Mono(50_500_000));
+        batch.answered(&ack, false, t5.into(), Mono(50_600_000));
     }
     let stats = crate::mesh::stats::stats(&batch);
     let network = stats.network.unwrap();

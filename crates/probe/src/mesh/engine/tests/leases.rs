@@ -1,7 +1,7 @@
 //! Labels, peers that cannot be reached, and the pings of leases.
 
 use super::*;
-use rdmascope_model::{Cause, Side, Step};
+use rdmascope_model::{Cause, PingSpec, Side, Step};
 use std::time::Duration;
 
 #[test]
@@ -128,18 +128,52 @@ fn when_no_send_completes_the_engine_stops_and_takes_no_more_memory() {
 fn a_responder_tells_its_delay_only_when_both_stamps_are_of_one_clock_and_in_order() {
     let hardware = |ns| Stamp { ns, clock: StampClock::Hardware, vague: false };
     let software = |ns| Stamp { ns, clock: StampClock::Software, vague: false };
-    let told = |received: Stamp, sent: Stamp| {
+    let answer = |asked, received: Stamps, sent: &[Stamp]| {
         let mut engine = Net::new(2).engines.swap_remove(0);
         let at = Mono(2 * SECOND);
-        engine.received(Some(source(1)), &ping(1, 0).encode(), 64, received, at);
+        let ping = Header { delay: Some((0, asked)), ..ping(1, 0) };
+        engine.received(Some(source(1)), &ping.encode(), 64, received, at);
         let Some(Output::Send(first)) = engine.pop() else { panic!("no answer") };
-        engine.sent(first.id, sent);
-        let Some(Output::Send(second)) = engine.pop() else { panic!("no second answer") };
-        Header::decode(&second.header).unwrap().delay
+        sent.iter().for_each(|&sent| engine.sent(first.id, sent));
+        let Some(Output::Send(second)) = engine.pop() else { return Err("no second answer") };
+        assert_eq!(engine.pop(), None, "one second answer at most");
+        Ok(Header::decode(&second.header).unwrap().delay)
     };
+    let told = |received: Stamp, sent| answer(StampClock::Hardware, received.into(), &[sent]).unwrap();
     assert_eq!(told(hardware(5_000), hardware(7_500)), Some((2_500, StampClock::Hardware)));
-    assert_eq!(told(software(5_000), software(7_500)), Some((2_500, StampClock::Software)));
-    assert_eq!(told(hardware(5_000), software(7_500)), None, "two clocks");
+    assert_eq!(told(software(5_000), software(7_500)), Some((2_500, StampClock::Software)), "no device's");
+    // A device that stamps as well: which clock counts is the prober's to say, and only that one's stamp sets off the answer.
+    let both = Stamps { software: software(5_000), hardware: Some(hardware(1_000)) };
+    let sent = [software(7_500), hardware(1_300)];
+    assert_eq!(answer(StampClock::Hardware, both, &sent), Ok(Some((300, StampClock::Hardware))));
+    assert_eq!(answer(StampClock::Software, both, &sent), Ok(Some((2_500, StampClock::Software))));
+    assert_eq!(answer(StampClock::Hardware, both, &sent[..1]), Err("no second answer"), "two clocks");
     assert_eq!(told(hardware(0), hardware(7_500)), None, "no stamp");
     assert_eq!(told(hardware(7_500), hardware(5_000)), None, "backwards");
+}
+
+#[test]
+fn a_batch_to_a_peer_without_stamps_of_its_device_goes_by_both_programs_clocks_from_its_first_answer_on() {
+    let mut batch = Batch::new(1, name(1), address(1), plan(StampClock::Hardware));
+    let told = |batch: &mut Batch, sequence, clock| {
+        // The device's clock begins elsewhere; by the program's, the network takes 20 µs and the peer 30.
+        let both = |us: u64| Stamps {
+            software: Stamp::software(Mono(500_000 + us * 1_000)),
+            hardware: Some(Stamp::hardware(7_000_000 + us * 3_000)),
+        };
+        batch.issue(Mono(500_000));
+        batch.sent(sequence, both(10).software);
+        batch.sent(sequence, both(10).hardware.unwrap());
+        let ack = Header { delay: Some((30_000, clock)), ..ping(1, sequence) };
+        batch.answered(&ack, true, both(60), Mono(600_000));
+        batch.answered(&ack, false, both(61), Mono(601_000));
+    };
+    for sequence in 0..8 {
+        told(&mut batch, sequence, StampClock::Software);
+    }
+    let figures = crate::mesh::stats::stats(&batch);
+    assert_eq!((figures.clock, figures.invalid_stamps), (StampClock::Software, 1), "{figures:?}");
+    let all = [figures.network, figures.network_large].into_iter().flatten();
+    let all: Vec<_> = all.map(|delays| (delays.count, delays.min_ns, delays.max_ns)).collect();
+    assert_eq!(all, [(5, 20_000, 20_000), (2, 20_000, 20_000)], "{figures:?}");
 }
