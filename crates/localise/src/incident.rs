@@ -5,7 +5,7 @@ mod words;
 
 pub use words::Names;
 
-use crate::{Component, Judged, Places, Suspect};
+use crate::{Component, Effect, Judged, Places, Suspect};
 use rdmascope_model::Wall;
 use std::time::Duration;
 
@@ -107,14 +107,20 @@ impl Incidents {
         let mut changes = Vec::new();
         self.missed.iter_mut().for_each(|missed| *missed += 1);
         let mut taken = vec![false; self.list.len()];
+        // A host that is short of processor time is another cause than what its adapter suffers from, and keeps no incident of that open.
+        let alike = |incident: &Incident, new: &Judged| {
+            (incident.suspect.effect == Effect::HostSlow) == (new.suspect.effect == Effect::HostSlow)
+        };
         let exact = |incident: &Incident, new: &Judged| {
-            incident.suspect.components.iter().any(|component| new.suspect.components.contains(component))
+            let same = |component| new.suspect.components.contains(component);
+            alike(incident, new) && incident.suspect.components.iter().any(same)
         };
         let mut matched: Vec<Option<usize>> =
             judged.iter().map(|new| self.find(&mut taken, now, |incident| exact(incident, new))).collect();
         for (at, new) in matched.iter_mut().zip(judged) {
             let wider = |incident: &Incident| {
                 incident.state != IncidentState::Closed
+                    && alike(incident, new)
                     && same_cause(names.places, &incident.suspect.components, &new.suspect.components)
             };
             if at.is_none() {

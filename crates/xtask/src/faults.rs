@@ -2,6 +2,7 @@
 
 use crate::error::{Result, other};
 use crate::install::{Need, install};
+use crate::test::test_in_lab;
 use crate::workspace::{Product, build, root};
 use std::path::PathBuf;
 use std::process::Command;
@@ -23,6 +24,9 @@ pub(crate) struct Options {
     /// Only the quiet week
     #[arg(long)]
     quiet: bool,
+    /// Not the simulation: faults made for real in the lab, and ten minutes there without one
+    #[arg(long, exclusive = true)]
+    lab: bool,
     /// Another seed makes other runs; the same one makes the same [default: as the parameter file says]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
@@ -42,6 +46,11 @@ pub(crate) struct Options {
 /// # Errors
 /// Something cannot be installed, built or started.
 pub(crate) fn faults(options: Options) -> Result<i32> {
+    if options.lab {
+        install(&[Need::Build, Need::Lab])?;
+        let healthy = ["/usr/bin/env", "RDMASCOPE_HEALTHY_SECONDS=600"];
+        return test_in_lab(&healthy, &["--nocapture", "incidents::"]).map(|()| 0);
+    }
     install(&[Need::Build])?;
     let program = build(FAULTS)?;
     let mut command = Command::new(&program);

@@ -28,18 +28,24 @@ pub(crate) fn test() -> Result<()> {
         let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
         run("cargo doc", doc.env("RUSTDOCFLAGS", "-Dwarnings"))
     })?;
-    let (rdmascope, tests) = step("build for the lab", || Ok((build(RDMASCOPE)?, build(LAB_TESTS)?)))?;
-    eprintln!("==> tests in the lab");
-    test_in_lab(&rdmascope, &tests)
+    test_in_lab(&[], &[])
 }
 
-/// The guest's lines are the last of the whole run, so that the test runner's own verdict closes it.
-fn test_in_lab(rdmascope: &Path, tests: &Path) -> Result<()> {
+/// Tests in the lab, with these words before the program and behind it. The guest's lines are the last of the whole run, so that the test
+/// runner's own verdict closes it.
+///
+/// # Errors
+/// Something cannot be built or booted, or a test failed.
+pub(crate) fn test_in_lab(before: &[&str], behind: &[&str]) -> Result<()> {
+    let (rdmascope, tests) = step("build for the lab", || Ok((build(RDMASCOPE)?, build(LAB_TESTS)?)))?;
+    eprintln!("==> tests in the lab");
     let folder = RunFolder::create()?;
-    folder.add_program(rdmascope, "rdmascope")?;
-    folder.add_program(tests, "tests")?;
+    folder.add_program(&rdmascope, "rdmascope")?;
+    folder.add_program(&tests, "tests")?;
+
     // One at a time: all of them change the same ports, and two probes at once spoil each other on two processors.
-    let command = vec!["/tmp/lab/tests".to_owned(), "--test-threads=1".to_owned()];
+    let own = ["/tmp/lab/tests", "--test-threads=1"];
+    let command = [before, &own, behind].concat().into_iter().map(str::to_owned).collect();
     let lab = Lab::boot(folder, &Plan { endpoints: ENDPOINTS, modules: true, port: free_port()?, command })?;
     match lab.finish(Some(LAB_LIMIT))? {
         0 => Ok(()),

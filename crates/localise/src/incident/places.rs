@@ -51,7 +51,7 @@ fn numbered(names: &[String], was: PlaceIndex, name: Option<&str>) -> PlaceIndex
 mod tests {
     use super::*;
     use crate::incident::{IncidentState, Names};
-    use crate::{Confidence, Effect, EndpointIndex, Matrix, Share, Support, Suspect, Way};
+    use crate::{Confidence, Effect, EndpointIndex, Judged, Matrix, Share, Support, Suspect, Way};
     use rdmascope_model::{Status, Wall};
 
     fn places(nodes: &[&str], leaves: &[&str]) -> Places {
@@ -121,5 +121,28 @@ mod tests {
         // And back, as after a restart.
         incidents.renumber(&before);
         assert_eq!(incidents.all()[0].suspect.components, all);
+    }
+
+    #[test]
+    fn a_host_that_is_doubted_keeps_no_incident_of_its_adapter_open() {
+        let places = places(&["a"], &[]);
+        let mut matrix = Matrix::default();
+        let endpoint = Component::Endpoint(matrix.intern(&"a/d/1".parse().unwrap()));
+        let names = Names { matrix: &matrix, places: &places };
+        let dead = |effect| {
+            let kept = incident(vec![endpoint], &names);
+            Judged { suspect: Suspect { effect, ..kept.suspect }, confirmed: effect == Effect::Dead }
+        };
+        let mut incidents = Incidents::default();
+        let state = |incidents: &Incidents, effect| {
+            incidents.all().iter().find(|incident| incident.suspect.effect == effect).unwrap().state
+        };
+        incidents.look(&[dead(Effect::Dead)], &names, Wall(1_000));
+        assert_eq!(state(&incidents, Effect::Dead), IncidentState::Open);
+        for seconds in 2..30 {
+            incidents.look(&[dead(Effect::HostSlow)], &names, Wall(seconds * 1_000));
+        }
+        assert_eq!(state(&incidents, Effect::Dead), IncidentState::Closed);
+        assert_eq!(state(&incidents, Effect::HostSlow), IncidentState::Suspected);
     }
 }
