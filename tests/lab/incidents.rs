@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// A mesh at its usual rate needs some 10 s, an emulated machine that shares its processors several times that.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(240);
 /// What is over is told 20 s after it was seen last; cells live a little longer.
 const OVER: Duration = Duration::from_secs(180);
 /// `cargo xtask faults --lab` asks for longer by this variable, in seconds.
@@ -14,10 +14,14 @@ const HEALTHY: (&str, u64) = ("RDMASCOPE_HEALTHY_SECONDS", 60);
 /// What is broken, how, and the effects that name it rightly.
 type Fault = (&'static str, fn(Endpoint) -> Undo, &'static [&'static str]);
 
-const FAULTS: [Fault; 7] = [
+/// What the nodes tell of themselves.
+const TOLD: [Fault; 3] = [
     ("port down", Endpoint::down, &["dead", "setting"]),
     ("no usable GID", Endpoint::without_address, &["dead", "setting"]),
     ("device removed", Endpoint::remove_device, &["dead", "setting"]),
+];
+/// What only pings can tell.
+const MEASURED: [Fault; 4] = [
     ("nothing arrives", |endpoint| endpoint.netem("loss 100%"), &["dead"]),
     ("5 % of what arrives is lost", |endpoint| endpoint.netem("loss 5%"), &["lossy"]),
     ("large packets are lost", Endpoint::hole_for_large_packets, &["large-lost"]),
@@ -85,12 +89,23 @@ fn a_healthy_cluster_has_no_incident() {
 }
 
 #[test]
-fn each_fault_ends_in_one_incident_that_names_its_endpoint() {
+fn what_a_node_tells_of_itself_is_one_incident_that_names_its_endpoint() {
+    each_is_one_incident(&TOLD);
+}
+
+#[test]
+#[ignore = "takes ten minutes in an emulated machine; `cargo xtask faults --lab` runs it"]
+fn what_pings_tell_is_one_incident_that_names_its_endpoint() {
+    each_is_one_incident(&MEASURED);
+}
+
+#[track_caller]
+fn each_is_one_incident(faults: &[Fault]) {
     let cluster = Cluster::start(endpoints());
     let api = cluster.api();
     api.wait_usable(endpoints());
     wait_pinged(&api);
-    for ((name, make, effects), broken) in FAULTS.into_iter().zip([2, 3, 4, 2, 3, 4, 2].map(Endpoint)) {
+    for ((name, make, effects), broken) in faults.iter().zip([2, 3, 4, 2].map(Endpoint)) {
         wait_nothing_open(&api);
         let began = Instant::now();
         let fault = make(broken);

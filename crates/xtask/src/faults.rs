@@ -49,7 +49,7 @@ pub(crate) fn faults(options: Options) -> Result<i32> {
     if options.lab {
         install(&[Need::Build, Need::Lab])?;
         let healthy = ["/usr/bin/env", "RDMASCOPE_HEALTHY_SECONDS=600"];
-        return test_in_lab(&healthy, &["--nocapture", "incidents::"]).map(|()| 0);
+        return test_in_lab(&healthy, &["--nocapture", "--include-ignored", "incidents::"]).map(|()| 0);
     }
     install(&[Need::Build])?;
     let program = build(FAULTS)?;

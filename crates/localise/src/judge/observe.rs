@@ -34,6 +34,8 @@ pub(crate) struct Observation {
     pub(crate) alone: bool,
     /// It is slow, and yet no slower than the longest cables make a pair.
     pub(crate) just: bool,
+    /// Nothing at all came back.
+    pub(crate) silent: bool,
     /// Nats by which one lossy path among several is more likely than loss on all.
     pub(crate) one_path: f64,
 }
@@ -205,14 +207,19 @@ fn failed(cause: Cause, side: Side, counted: Option<&PackedPings>, uncounted: u3
     match cause {
         Cause::RetryExceeded | Cause::PathLost | Cause::NoFirstByte | Cause::Stalled | Cause::NoRoute => {
             if let Some(pings) = counted {
-                return Some(Observation { hosts: [Count::default(); 2], ..counts(pings) });
+                let silent = pings.counts().iter().all(|counts| counts.answered == 0);
+                return Some(Observation { hosts: [Count::default(); 2], silent, ..counts(pings) });
             }
+            seen.silent = true;
             *seen.either.of_mut(Channel::Small) = Count::new(uncounted, uncounted);
         }
         // Answers after the time-out, half a second: no network holds a packet for so long.
         Cause::PeerSilent if counted.is_some() => seen.hosts[1] = Count::new(1, 1),
         // The peer's agent says nothing any more, and nobody answers for it: to others it looks dead.
-        Cause::PeerSilent => *seen.either.of_mut(Channel::Small) = Count::new(uncounted, uncounted),
+        Cause::PeerSilent => {
+            seen.silent = true;
+            *seen.either.of_mut(Channel::Small) = Count::new(uncounted, uncounted);
+        }
         Cause::HostStarved => seen.hosts[usize::from(side == Side::Target)] = Count::new(1, 1),
         _ => return None,
     }

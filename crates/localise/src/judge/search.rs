@@ -160,7 +160,7 @@ impl<'a> Search<'a> {
         self.candidates(below, within).into_iter().reduce(better)
     }
 
-    /// Hosts that take long: whatever else goes through them says nothing.
+    /// Hosts that take long: whatever else goes through them says nothing, unless nothing comes back.
     pub(crate) fn hosts(&mut self) -> Vec<Candidate> {
         let mut found = Vec::new();
         for &node in self.scene.layout.of_node.keys() {
@@ -248,8 +248,14 @@ impl<'a> Search<'a> {
         let layout = self.scene.layout;
         let scene = self.scene;
         let (explained, sums) = (&self.explained, &mut self.sums);
+        let is_host = |blame: &Blame| blame.symptom == Symptom::Host;
+        let parts: Vec<Blame> = explained.iter().filter(|blame| !is_host(blame)).copied().collect();
         scene.through(blame.component, |a, b, seen: &Observation| {
-            let before = covered(layout, explained, a, b);
+            // A host that takes long answers late or loses some; that nothing at all comes back is something else.
+            if seen.silent && is_host(&blame) {
+                return;
+            }
+            let before = covered(layout, if seen.silent { &parts } else { explained }, a, b);
             let now = covered(layout, &[blame], a, b);
             let counted = Counted {
                 forward: now.forward && !before.forward,

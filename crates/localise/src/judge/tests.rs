@@ -246,3 +246,18 @@ fn a_cluster_that_is_narrow_throughout_is_below_the_ceiling() {
     // With one leaf only, that leaf is all that the pairs have in common.
     assert_eq!(world.open(), [vec![Component::Leaf(leaf(0))]]);
 }
+
+#[test]
+fn one_dead_endpoint_of_four_without_known_leaves_is_named_although_the_others_hosts_are_busy() {
+    for (seed, way) in [(0, Way::Both), (1, Way::In), (2, Way::Out)] {
+        let mut world = World::new(seed, 4, 1, 4);
+        world.places.of.iter_mut().flatten().for_each(|place| place.leaf = None);
+        world.places.leaves.clear();
+        world.moved();
+        world.warm_up();
+        let busy = |node| Fault { host_ns: 5_000_000, ..Fault::new(Component::Node(PlaceIndex(node))) };
+        world.faults = vec![Fault { way, ..Fault::lossy(endpoint(1), 1.0) }, busy(0), busy(2), busy(3)];
+        world.run(60);
+        assert!(world.open().contains(&vec![endpoint(1)]), "seed {seed}, {way:?}: {:?}", world.opened);
+    }
+}
