@@ -14,7 +14,7 @@ pub enum Brief {
     Known {
         /// When it was measured.
         at: Wall,
-        /// The figure that pairs are compared by, see [`Measured::headline`].
+        /// The figure that pairs are compared by, see [`crate::Measured::headline`].
         headline: Option<u64>,
         /// Latency: 99th percentile, nanoseconds.
         p99_ns: Option<u64>,
