@@ -34,7 +34,7 @@ pub struct MatrixRow<'a> {
 pub struct Needed {
     /// [`MatrixRow::figures`].
     pub figures: bool,
-    /// What is told beside a figure: how it compares, and what was sent again.
+    /// A quantile or a share that is told beside the figure.
     pub beside: bool,
     /// [`MatrixRow::at_ms`].
     pub at: bool,
