@@ -139,15 +139,21 @@ impl Coordinator {
 
     /// Endpoints on which somebody works, or that are paused: they are not judged.
     fn silenced(&self) -> Vec<bool> {
-        let mut silenced = vec![false; self.matrix.len()];
         let quiet: BTreeMap<&str, bool> = (self.members.agents())
             .map(|(node, _)| (node, self.health.maintenance_of(node).is_some() || self.pause_of(node).all))
             .collect();
+        self.by_endpoint(|info| quiet.get(info.name.node.as_str()).copied().unwrap_or(false))
+    }
+
+    /// One value for each endpoint of the matrix, the default for those that no agent has told of.
+    fn by_endpoint<T: Clone + Default>(&self, value: impl Fn(&EndpointInfo) -> T) -> Vec<T> {
+        let mut all = vec![T::default(); self.matrix.len()];
         for (index, endpoint) in self.members.endpoints() {
-            let quiet = quiet.get(endpoint.info.name.node.as_str()).copied().unwrap_or(false);
-            silenced.iter_mut().skip(index.0 as usize).take(1).for_each(|slot| *slot = quiet);
+            if let Some(slot) = all.get_mut(index.0 as usize) {
+                *slot = value(&endpoint.info);
+            }
         }
-        silenced
+        all
     }
 
     /// From when on what was measured to or from each endpoint counts: nobody answers while an agent starts anew.
@@ -162,27 +168,19 @@ impl Coordinator {
                 Run { instance: member.instance, there, counted_from: if anew { back } else { before } };
             self.incidents.runs.insert(node.to_owned(), run);
         }
-        let mut from = vec![Wall(0); self.matrix.len()];
-        for (index, endpoint) in self.members.endpoints() {
-            let run = self.incidents.runs.get(&endpoint.info.name.node);
-            let own = run.map_or(Wall(0), |run| run.counted_from);
-            from.iter_mut().skip(index.0 as usize).take(1).for_each(|slot| *slot = own);
-        }
-        from
+        let runs = &self.incidents.runs;
+        self.by_endpoint(|info| runs.get(&info.name.node).map_or(Wall(0), |run| run.counted_from))
     }
 
     fn ceilings(&self) -> Vec<Option<u64>> {
-        let mut ceilings = vec![None; self.matrix.len()];
-        for (index, endpoint) in self.members.endpoints() {
-            let ends = [&endpoint.info, &endpoint.info];
-            let most = ceiling_bps(ends, expected_mtu(ends));
-            ceilings.iter_mut().skip(index.0 as usize).take(1).for_each(|slot| *slot = most);
-        }
-        ceilings
+        self.by_endpoint(|info| {
+            let ends = [info, info];
+            ceiling_bps(ends, expected_mtu(ends))
+        })
     }
 
     fn is_there(&self, node: &str) -> bool {
-        self.members.agents().any(|(name, member)| name == node && member.connection.is_some())
+        self.members.agent(node).is_some_and(|member| member.connection.is_some())
     }
 
     /// What nodes whose agents are there tell of themselves. What is over, or of a node on which somebody works, is not told.
@@ -272,27 +270,29 @@ impl Coordinator {
 /// An endpoint that says why it cannot be used.
 fn unusable(index: EndpointIndex, info: &EndpointInfo) -> Option<Told> {
     let cause = info.unusable?;
-    let reason = Reason {
-        id: cause.id().to_owned(),
-        node: info.name.node.clone(),
-        subject: format!("{}/{}", info.name.device, info.name.port),
-        status: Status::Fail,
-        summary: format!("{} ({})", cause.text().trim_end_matches('.'), info.unusable_detail),
-        next_step: cause.next_step().to_owned(),
-        since_ms: 0,
-    };
-    Some(Told { component: Component::Endpoint(index), reason })
+    let summary = format!("{} ({})", cause.text().trim_end_matches('.'), info.unusable_detail);
+    Some(of_endpoint(index, info, cause, summary, Wall(0)))
 }
 
 /// An endpoint that was there and is not any more, although its agent is.
 fn gone(index: EndpointIndex, info: &EndpointInfo, since: Wall) -> Told {
     let cause = Cause::DeviceGone;
+    of_endpoint(index, info, cause, cause.text().trim_end_matches('.').to_owned(), since)
+}
+
+fn of_endpoint(
+    index: EndpointIndex,
+    info: &EndpointInfo,
+    cause: Cause,
+    summary: String,
+    since: Wall,
+) -> Told {
     let reason = Reason {
         id: cause.id().to_owned(),
         node: info.name.node.clone(),
         subject: format!("{}/{}", info.name.device, info.name.port),
         status: Status::Fail,
-        summary: cause.text().trim_end_matches('.').to_owned(),
+        summary,
         next_step: cause.next_step().to_owned(),
         since_ms: since.0,
     };
