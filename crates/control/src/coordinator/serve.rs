@@ -66,16 +66,18 @@ impl Coordinator {
             let stirred = if rested { Stirred::Everybody } else { stirred.clone() };
             self.dispatch_sweep(Origin::Background, stirred, &mut known, now);
         }
-        // Last: the time in which everything is covered is a promise. Not while an operator waits.
-        if !self.work.operator_waits() {
-            self.dispatch_retests(now);
-        }
+        // Last: the time in which everything is covered is a promise.
+        self.dispatch_retests(now);
     }
 
-    /// Starts whatever can start of the suspects' pairs that are measured again.
+    /// Starts whatever can start of the suspects' pairs that are measured again. They rest while an operator waits; what that
+    /// operator's work frees dispatches again.
     pub(super) fn dispatch_retests(&mut self, now: Now) {
         let mut at = 0;
         self.work.next_retest = None;
+        if self.work.operator_waits() {
+            return;
+        }
         while let Some((not_before, job)) = self.work.waiting_retest(at) {
             if not_before > now.mono {
                 let next = self.work.next_retest.map_or(not_before, |next| next.min(not_before));
