@@ -182,16 +182,16 @@ async fn matrix(
             return problem(&Problem::bad_request(format!("no format '{other}'; there are: json, csv, bin")));
         }
     };
-    let (etag, head, indices) = hub.read(|state, now| {
+    let (etag, changed) = hub.read(|state, now| {
         // Time is in it too: a cell that turns stale changes the answer, and nothing else tells of it.
         let tens_of_seconds = now.wall.0 / 10_000;
         let etag = format!("\"{metric}-{}-{}-{tens_of_seconds}\"", state.epoch(), state.matrix().revision());
-        let (head, indices) = views::matrix_head(state, metric, now);
-        (etag, head, indices)
+        let known = headers.get(header::IF_NONE_MATCH).is_some_and(|have| have.as_bytes() == etag.as_bytes());
+        (etag, (!known).then(|| views::matrix_head(state, metric, now)))
     });
-    if headers.get(header::IF_NONE_MATCH).is_some_and(|have| have.as_bytes() == etag.as_bytes()) {
+    let Some((head, indices)) = changed else {
         return (StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response();
-    }
+    };
     let headers = [(header::CONTENT_TYPE, content_type.to_owned()), (header::ETAG, etag)];
     let mut writer = MatrixWriter::new(head, form);
     // A small matrix is of one moment and is sent at once; of a large one only a portion is held, and others have their turn between two.

@@ -70,7 +70,7 @@ pub enum CellState {
 }
 
 impl CellState {
-    /// All of them.
+    /// All of them, each at its own number.
     pub const ALL: [Self; 5] = [Self::Fresh, Self::Stale, Self::Never, Self::Failed, Self::Excluded];
 
     /// The word used everywhere.

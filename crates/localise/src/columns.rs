@@ -78,20 +78,16 @@ impl Columns {
         figure: impl Fn(&[u32; WORDS]) -> u64,
         beside: impl Fn(&[u32; WORDS]) -> f64,
     ) {
-        let [fresh, stale, never, failed, excluded] = asked.words;
+        let words = asked.words;
+        let word = |state: CellState| words[state as usize];
+        let (fresh, stale) = (word(CellState::Fresh), word(CellState::Stale));
         let head = |row: Option<&'a [u32; WORDS]>| {
             row.map_or((Kind::Never, Wall(0)), |row| (row::kind(row), row::at(row)))
         };
         self.states.clear();
         self.states.extend(rows.clone().zip(asked.lights.clone()).map(|(row, light)| {
             let (kind, at) = head(row);
-            match light.state(kind, at) {
-                CellState::Fresh => fresh,
-                CellState::Stale => stale,
-                CellState::Never => never,
-                CellState::Failed => failed,
-                CellState::Excluded => excluded,
-            }
+            word(light.state(kind, at))
         }));
         let shown = rows.clone().zip(&self.states);
         let known = shown.map(|(row, &state)| row.filter(|_| state == fresh || state == stale));
@@ -105,11 +101,13 @@ impl Columns {
         }
         if asked.wanted.at {
             self.at_ms.clear();
-            self.at_ms.extend(rows.zip(asked.lights).map(|(row, light)| match (light.silenced, head(row)) {
-                (Some(since), (kind, at)) if kind != Kind::Known || at < since => since.0,
-                (_, (Kind::Never, _)) if light.apart => asked.now.0,
-                (_, (Kind::Never, _)) => NOTHING,
-                (_, (_, at)) => at.0,
+            self.at_ms.extend(rows.zip(asked.lights).map(|(row, light)| {
+                let (kind, at) = head(row);
+                match light.excluded(kind, at, asked.now) {
+                    Some((since, _)) => since.0,
+                    None if kind == Kind::Never => NOTHING,
+                    None => at.0,
+                }
             }));
         }
     }

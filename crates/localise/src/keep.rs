@@ -15,7 +15,7 @@ use crate::row::{self, Kind, REASON, TEXT};
 use crate::texts::{NO_TEXT, Texts};
 use crate::{EndpointIndex, Matrix, Measured, ping};
 use rdmascope_model::{Metric, Wall};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What was kept cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Matrix {
             return out.truncate(start);
         }
         out[start + 8..start + 12].copy_from_slice(&count.to_le_bytes());
-        for (number, ()) in texts {
+        for number in texts {
             let text = self.texts.get(number);
             out.extend(number.to_le_bytes());
             out.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
@@ -71,24 +71,19 @@ impl Matrix {
         let metric = METRICS.iter().find(|(number, _)| *number == metric).map(|(_, metric)| *metric);
         let metric = metric.ok_or(KeptError("are of an unknown metric"))?;
         let source = *numbers.get(source as usize).ok_or(KeptError("have an unknown source"))?;
+        let taking = Taking { rest, count, source, numbers, now };
         let taken = match metric {
             Metric::Latency => {
-                let lines = lines(&mut rest, count)?;
-                let taking = Taking { texts: texts(rest)?, source, numbers, now };
                 let put = |target, row, texts: &mut _| write(self.latency.slot(source, target), row, texts);
-                taking.all(lines, &mut self.texts, sound_latency, put)
+                taking.all(&mut self.texts, sound_latency, put)?
             }
             Metric::Bandwidth => {
-                let lines = lines(&mut rest, count)?;
-                let taking = Taking { texts: texts(rest)?, source, numbers, now };
                 let put = |target, row, texts: &mut _| write(self.bandwidth.slot(source, target), row, texts);
-                taking.all(lines, &mut self.texts, sound_bandwidth, put)
+                taking.all(&mut self.texts, sound_bandwidth, put)?
             }
             Metric::Ping => {
-                let lines = lines(&mut rest, count)?;
-                let taking = Taking { texts: texts(rest)?, source, numbers, now };
                 let put = |target, row, texts: &mut _| write(self.ping.slot(source, target), row, texts);
-                taking.all(lines, &mut self.texts, sound_pings, put)
+                taking.all(&mut self.texts, sound_pings, put)?
             }
         };
         self.touch();
@@ -96,22 +91,19 @@ impl Matrix {
     }
 }
 
-/// Numbers of texts, once each.
-type Held = BTreeMap<u32, ()>;
-
 fn keep_rows<'a, const WORDS: usize>(
     rows: impl Iterator<Item = (EndpointIndex, &'a [u32; WORDS])>,
     endpoints: u32,
     out: &mut Vec<u8>,
-) -> (u32, Held) {
-    let (mut count, mut held) = (0, Held::new());
+) -> (u32, BTreeSet<u32>) {
+    let (mut count, mut held) = (0, BTreeSet::new());
     for (target, row) in rows.take_while(|(target, _)| target.0 < endpoints) {
         if !matches!(row::kind(row), Kind::Known | Kind::Failed) {
             continue;
         }
         count += 1;
         if row::text_of(row) != NO_TEXT {
-            held.insert(row::text_of(row), ());
+            held.insert(row::text_of(row));
         }
         out.extend(target.0.to_le_bytes());
         row.iter().for_each(|word| out.extend(word.to_le_bytes()));
@@ -159,8 +151,10 @@ fn texts(mut rest: &[u8]) -> Result<BTreeMap<u32, &str>, KeptError> {
     Ok(texts)
 }
 
+/// What is behind the head of kept cells, and whose they are.
 struct Taking<'a> {
-    texts: BTreeMap<u32, &'a str>,
+    rest: &'a [u8],
+    count: u32,
     source: EndpointIndex,
     numbers: &'a [EndpointIndex],
     now: Wall,
@@ -168,12 +162,13 @@ struct Taking<'a> {
 
 impl Taking<'_> {
     fn all<const WORDS: usize>(
-        &self,
-        lines: Lines<'_, WORDS>,
-        texts: &mut Texts,
+        mut self,
+        known_texts: &mut Texts,
         sound: impl Fn(&[u32; WORDS]) -> bool,
         mut put: impl FnMut(EndpointIndex, [u32; WORDS], &mut Texts) -> bool,
-    ) -> usize {
+    ) -> Result<usize, KeptError> {
+        let lines = lines(&mut self.rest, self.count)?;
+        let kept_texts = texts(self.rest)?;
         let mut taken = 0;
         for (target, mut row) in lines {
             let Some(&target) = self.numbers.get(target as usize) else { continue };
@@ -183,11 +178,11 @@ impl Taking<'_> {
             let [low, high, ..] = row::stamped::<2>(row::kind(&row), row::at(&row).min(self.now));
             (row[0], row[1]) = (low, high);
             if row::text_of(&row) != NO_TEXT {
-                row[TEXT] = texts.keep(self.texts.get(&row[TEXT]).copied().unwrap_or_default());
+                row[TEXT] = known_texts.keep(kept_texts.get(&row[TEXT]).copied().unwrap_or_default());
             }
-            taken += usize::from(put(target, row, texts));
+            taken += usize::from(put(target, row, known_texts));
         }
-        taken
+        Ok(taken)
     }
 }
 
@@ -230,8 +225,7 @@ mod tests {
     use super::*;
     use crate::Cell;
     use rdmascope_model::{
-        BandwidthStats, Cause, CounterDelta, Exclusion, Failure, LatencyStats, PackedPings, PingCounts,
-        PingFigures, Side, Step,
+        BandwidthStats, Cause, CounterDelta, Exclusion, Failure, LatencyStats, PackedPings, Side, Step,
     };
 
     fn matrix(names: &[&str]) -> (Matrix, Vec<EndpointIndex>) {
@@ -277,19 +271,7 @@ mod tests {
             m.fail(metric, at[0], at[3], Wall(14), &failure(""));
             m.exclude(metric, at[0], at[4], Wall(15), Exclusion::Busy);
         }
-        let counts = PingCounts { payload_bytes: 64, sent: 9, ..PingCounts::default() };
-        let silent = PingFigures {
-            small: counts,
-            large: PingCounts::default(),
-            network: None,
-            large_p50_ns: None,
-            responder: None,
-            prober: None,
-            worst_label: None,
-            stale: 0,
-            ..ping::tests::figures()
-        };
-        m.record_silence(at[0], at[3], Wall(16), PackedPings::pack(&silent), 7);
+        m.record_silence(at[0], at[3], Wall(16), PackedPings::pack(&ping::tests::silent(9)), 7);
         (m, at)
     }
 

@@ -1,7 +1,7 @@
 //! What a cell is shown as, beside what was measured: how old it may be, and whether anybody was to measure it.
 
 use crate::row::Kind;
-use crate::{Brief, CellState};
+use crate::{Brief, Cell, CellState};
 use rdmascope_model::{Exclusion, Wall};
 
 /// The light that one pair is seen in.
@@ -16,14 +16,28 @@ pub struct Light {
 }
 
 impl Light {
+    /// Why a cell of this kind and time is shown as excluded, whatever was measured.
+    #[inline]
+    fn exclusion(self, kind: Kind, at: Wall) -> Option<Exclusion> {
+        match self.silenced {
+            Some(since) => (kind != Kind::Known || at < since).then_some(Exclusion::Maintenance),
+            None => (kind == Kind::Never && self.apart).then_some(Exclusion::Policy),
+        }
+    }
+
+    /// Why such a cell is shown as excluded, and since when it is.
+    #[inline]
+    pub(crate) fn excluded(self, kind: Kind, at: Wall, now: Wall) -> Option<(Wall, Exclusion)> {
+        self.exclusion(kind, at).map(|why| (self.silenced.unwrap_or(now), why))
+    }
+
     /// The state that a row of this kind and time is shown with.
     #[inline]
     pub(crate) fn state(self, kind: Kind, at: Wall) -> CellState {
-        if self.silenced.is_some_and(|since| kind != Kind::Known || at < since) {
+        if self.exclusion(kind, at).is_some() {
             return CellState::Excluded;
         }
         match kind {
-            Kind::Never if self.apart => CellState::Excluded,
             Kind::Never => CellState::Never,
             Kind::Known if at >= self.fresh_since => CellState::Fresh,
             Kind::Known => CellState::Stale,
@@ -35,12 +49,25 @@ impl Light {
     /// A cell in short as it is shown at `now`.
     #[must_use]
     pub fn shown(self, cell: Brief, now: Wall) -> Brief {
-        match (self.silenced, cell) {
-            (Some(since), Brief::Known { at, .. }) if at >= since => cell,
-            (Some(since), _) => Brief::Excluded { at: since, why: Exclusion::Maintenance },
-            (None, Brief::Never) if self.apart => Brief::Excluded { at: now, why: Exclusion::Policy },
-            (None, cell) => cell,
-        }
+        let (kind, at) = match cell {
+            Brief::Known { at, .. } => (Kind::Known, at),
+            Brief::Never => (Kind::Never, Wall(0)),
+            Brief::Failed { at, .. } => (Kind::Failed, at),
+            Brief::Excluded { at, .. } => (Kind::Excluded, at),
+        };
+        self.excluded(kind, at, now).map_or(cell, |(at, why)| Brief::Excluded { at, why })
+    }
+
+    /// A whole cell as it is shown at `now`.
+    #[must_use]
+    pub fn shown_whole(self, cell: Cell, now: Wall) -> Cell {
+        let (kind, at) = match &cell {
+            Cell::Known { at, .. } => (Kind::Known, *at),
+            Cell::Never => (Kind::Never, Wall(0)),
+            Cell::Failed { at, .. } => (Kind::Failed, *at),
+            Cell::Excluded { at, .. } => (Kind::Excluded, *at),
+        };
+        self.excluded(kind, at, now).map_or(cell, |(at, why)| Cell::Excluded { at, why })
     }
 }
 

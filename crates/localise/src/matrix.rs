@@ -330,9 +330,7 @@ fn fail<const WORDS: usize>(slot: &mut [u32; WORDS], at: Wall, failure: &Failure
 mod tests {
     use super::*;
     use crate::CellState;
-    use rdmascope_model::{
-        BandwidthStats, Cause, CounterDelta, LatencyStats, PingCounts, PingFigures, Side, Step,
-    };
+    use rdmascope_model::{BandwidthStats, Cause, CounterDelta, LatencyStats, Side, Step};
     use std::time::Duration;
 
     fn latency(p50_ns: u64) -> Measured {
@@ -397,28 +395,12 @@ mod tests {
         assert_eq!(m.cell(Metric::Latency, a, b), Cell::Known { at: Wall(13), measured: latency(4) });
     }
 
-    /// 40 small pings without an answer.
-    fn silent() -> PingFigures {
-        let counts = PingCounts { payload_bytes: 64, sent: 40, ..PingCounts::default() };
-        PingFigures {
-            small: counts,
-            large: PingCounts::default(),
-            network: None,
-            large_p50_ns: None,
-            responder: None,
-            prober: None,
-            worst_label: None,
-            stale: 0,
-            ..ping::tests::figures()
-        }
-    }
-
     #[test]
     fn silence_is_explained_later_and_only_while_it_is_the_last_word() {
         let (mut m, a, b) = two();
         let evidence = |m: &Matrix| m.failure(Metric::Ping, a, b).unwrap().evidence;
         assert!(!m.explain_silence(a, b, 7, (0, 0)), "it has not failed");
-        assert!(m.record_silence(a, b, Wall(10), PackedPings::pack(&silent()), 7));
+        assert!(m.record_silence(a, b, Wall(10), PackedPings::pack(&ping::tests::silent(40)), 7));
         assert_eq!(
             m.failure(Metric::Ping, a, b).map(|f| (f.cause, f.step)),
             Some((Cause::NoFirstByte, Step::FirstByte))
@@ -457,7 +439,7 @@ mod tests {
             let Failure { cause, step, side, .. } = failure();
             assert_eq!(m.brief(metric, a, b), Brief::Failed { at: Wall(2), cause, step, side });
         }
-        m.record_silence(a, b, Wall(3), PackedPings::pack(&silent()), 7);
+        m.record_silence(a, b, Wall(3), PackedPings::pack(&ping::tests::silent(40)), 7);
         let (cause, step, side) = (Cause::NoFirstByte, Step::FirstByte, Side::Source);
         assert_eq!(m.brief(Metric::Ping, a, b), Brief::Failed { at: Wall(3), cause, step, side });
     }

@@ -114,6 +114,20 @@ pub(crate) mod tests {
         }
     }
 
+    /// So many small pings without an answer.
+    pub(crate) fn silent(sent: u32) -> PingFigures {
+        PingFigures {
+            small: PingCounts { payload_bytes: 64, sent, ..PingCounts::default() },
+            large: PingCounts::default(),
+            network: None,
+            large_p50_ns: None,
+            responder: None,
+            prober: None,
+            worst_label: None,
+            ..figures()
+        }
+    }
+
     #[test]
     fn a_row_gives_back_what_it_was_given() {
         let row = pack(Wall(77), PackedPings::pack(&figures()));
@@ -134,17 +148,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_batch_without_any_answer_keeps_its_counts_and_its_number() {
-        let counts = |sent| PingCounts { sent, payload_bytes: 64, ..PingCounts::default() };
-        let given = PingFigures {
-            small: counts(40),
-            large: PingCounts::default(),
-            network: None,
-            large_p50_ns: None,
-            responder: None,
-            prober: None,
-            worst_label: None,
-            ..figures()
-        };
+        let given = silent(40);
         let row = pack_silence(Wall(78), PackedPings::pack(&given), u32::MAX);
         assert_eq!((kind(&row), silent_batch(&row), unpack(&row)), (Kind::Failed, Some(u32::MAX), given));
     }

@@ -47,15 +47,11 @@ impl Tally {
     /// How many pairs are in a state.
     #[must_use]
     pub fn count(&self, state: CellState) -> u64 {
-        CellState::ALL.iter().zip(self.pairs).filter(|(of, _)| **of == state).map(|(_, count)| count).sum()
+        self.pairs[state as usize]
     }
 
     fn add(&mut self, state: CellState, by: u64) {
-        CellState::ALL
-            .iter()
-            .zip(&mut self.pairs)
-            .filter(|(of, _)| **of == state)
-            .for_each(|(_, n)| *n += by);
+        self.pairs[state as usize] += by;
     }
 }
 

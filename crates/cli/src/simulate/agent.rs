@@ -292,7 +292,7 @@ impl SimulatedAgent {
             }
         }
         self.step += count as u64;
-        self.orders.count_pings(reports.len(), heard.len());
+        self.orders.count_pings(reports.len());
         self.tell(&ToCoordinator::Numbered { reports, heard })
     }
 

@@ -26,7 +26,6 @@ impl Mode {
 pub(super) struct Orders {
     mode: AtomicU8,
     reports: AtomicU64,
-    heard: AtomicU64,
     results: AtomicU64,
     dropped: AtomicU64,
     filled: AtomicU64,
@@ -43,9 +42,8 @@ impl Orders {
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
-    pub(super) fn count_pings(&self, reports: usize, heard: usize) {
+    pub(super) fn count_pings(&self, reports: usize) {
         self.reports.fetch_add(reports as u64, Ordering::Relaxed);
-        self.heard.fetch_add(heard as u64, Ordering::Relaxed);
     }
 
     pub(super) fn count_results(&self, results: usize) {

@@ -143,17 +143,10 @@ impl Coordinator {
         now: Now,
     ) {
         self.ping_news.turn(now.mono);
-        let known = |matrix: &rdmascope_localise::Matrix, number: u32| (number as usize) < matrix.len();
         // The node's own, of which there are few, each looked up once.
         let mut own = Vec::new();
         for &NumberedReport { local, peer, measured_at, batch: number, figures } in reports {
-            if !own.contains(&local) {
-                if !known(&self.matrix, local) || !self.is_of(local, node) {
-                    continue;
-                }
-                own.push(local);
-            }
-            if known(&self.matrix, peer) {
+            if self.is_of(local, node, &mut own) && self.is_known(peer) {
                 let (source, target) = (EndpointIndex(local), EndpointIndex(peer));
                 self.batch(Batch { source, target, number, measured_at, figures }, now);
             }
@@ -161,21 +154,27 @@ impl Coordinator {
         self.count_answered();
         for heard in heard {
             let local = heard.local;
-            if !own.contains(&local) {
-                if !known(&self.matrix, local) || !self.is_of(local, node) {
-                    continue;
-                }
-                own.push(local);
-            }
-            if known(&self.matrix, heard.peer) {
+            if self.is_of(local, node, &mut own) && self.is_known(heard.peer) {
                 let (source, target) = (EndpointIndex(heard.peer), EndpointIndex(local));
                 self.heard(source, target, heard.batch, (heard.small.into(), heard.large.into()));
             }
         }
     }
 
-    fn is_of(&self, number: u32, node: &str) -> bool {
-        self.matrix.name(EndpointIndex(number)).node == node
+    fn is_known(&self, number: u32) -> bool {
+        (number as usize) < self.matrix.len()
+    }
+
+    /// Whether the endpoint is the node's; those that were found to be are in `own`.
+    fn is_of(&self, number: u32, node: &str, own: &mut Vec<u32>) -> bool {
+        if own.contains(&number) {
+            return true;
+        }
+        let is = self.is_known(number) && self.matrix.name(EndpointIndex(number)).node == node;
+        if is {
+            own.push(number);
+        }
+        is
     }
 
     fn batch(&mut self, batch: Batch, now: Now) {

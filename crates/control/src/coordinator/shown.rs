@@ -3,7 +3,7 @@
 use super::Coordinator;
 use super::settings::FRESH_FOR_MIN;
 use rdmascope_localise::{Brief, Cell, EndpointIndex, Light, Matrix, PlaceIndex};
-use rdmascope_model::{Exclusion, Fabric, Metric, Wall};
+use rdmascope_model::{Fabric, Metric, Wall};
 use std::time::Duration;
 
 /// The matrix as it is shown. Made once for many cells: what decides lies side by side, since there are millions of them.
@@ -76,13 +76,7 @@ impl Shown<'_> {
     /// One cell.
     #[must_use]
     pub fn cell(&self, metric: Metric, source: EndpointIndex, target: EndpointIndex) -> Cell {
-        let (cell, light) = (self.matrix.cell(metric, source, target), self.light(source, target));
-        match (light.silenced, &cell) {
-            (Some(since), Cell::Known { at, .. }) if *at >= since => cell,
-            (Some(since), _) => Cell::Excluded { at: since, why: Exclusion::Maintenance },
-            (None, Cell::Never) if light.apart => Cell::Excluded { at: self.now, why: Exclusion::Policy },
-            (None, _) => cell,
-        }
+        self.light(source, target).shown_whole(self.matrix.cell(metric, source, target), self.now)
     }
 
     /// One cell in short.
