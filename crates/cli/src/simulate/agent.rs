@@ -87,7 +87,13 @@ impl SimulatedAgent {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let names: Vec<_> = (0..shape.rails_of(node)).map(|rail| made_up::name(node, rail)).collect();
-        names.iter().for_each(|name| fabric.borrow_mut().plug(name, made_up::RATE_BPS));
+        for (rail, name) in names.iter().enumerate() {
+            fabric.borrow_mut().plug(name, made_up::RATE_BPS);
+            // What is measured again because it was silent must find the same.
+            if shape.is_silent(node, rail) {
+                fabric.borrow_mut().set_loss(name, 1_000_000);
+            }
+        }
         let infos: Vec<_> = names.into_iter().map(made_up::endpoint).collect();
         let mut state = Agent::new(identity);
         let idle = infos.iter().map(|info| (info.name.clone(), Ok(()))).collect::<BTreeMap<_, _>>();
