@@ -140,7 +140,7 @@ struct Member<P> {
     watch: Watch,
     stage: Stage,
     measuring: bool,
-    /// Since it was started.
+    /// Since it was connected.
     meter: Option<Meter>,
     guarding: Option<Guarding>,
 }
@@ -210,16 +210,11 @@ impl<P: Probe> Crew<P> {
                 }
             }
             Command::Start { ticket } => {
-                self.enter("reading counters", Some(Instant::now() + COUNTERS_WAIT));
                 if let Some(member) = self.members.get_mut(&ticket)
                     && matches!(member.stage, Stage::Connected)
                 {
-                    let port = (self.port)(&member.endpoint);
-                    member.meter = Some(Meter::begin(&port));
-                    member.guarding = Guarding::begin(&member.plan, &member.endpoint, &port);
                     member.stage = Stage::Running;
                 }
-                self.leave();
             }
         }
     }
@@ -263,6 +258,12 @@ impl<P: Probe> Crew<P> {
                 match connected {
                     Ok(false) => None,
                     Ok(true) => {
+                        // The other end may send as soon as it hears that this one is ready, whenever this one is told to start.
+                        self.enter("reading counters", Some(Instant::now() + COUNTERS_WAIT));
+                        let port = (self.port)(&member.endpoint);
+                        self.leave();
+                        member.meter = Some(Meter::begin(&port));
+                        member.guarding = Guarding::begin(&member.plan, &member.endpoint, &port);
                         member.stage = Stage::Connected;
                         Some(TransportEvent::Connected)
                     }
