@@ -295,12 +295,13 @@ pub(crate) fn matrix_portion(
     let (matrix, cells) = (state.matrix(), state.shown(now.wall));
     let lights = cells.lights();
     let letters = CellState::ALL.map(|state| shown(state).letter() as u8);
-    let columns = RefCell::new(Columns::default());
+    let columns = RefCell::new((Columns::default(), Vec::new()));
     let row = |source: usize, needed: Needed, read: &mut dyn FnMut(MatrixRow<'_>)| {
-        let mut columns = columns.borrow_mut();
+        let (columns, light) = &mut *columns.borrow_mut();
         let wanted = Wanted { figures: needed.figures, beside: needed.beside, at: needed.at };
         let source = indices[source];
-        let light = |target| lights(source, target);
+        light.clear();
+        light.extend(indices.iter().map(|&target| lights(source, target)));
         columns.read(matrix, metric, (source, indices), (now.wall, light), letters, wanted);
         let Columns { states, figures, beside, at_ms } = &*columns;
         read(MatrixRow { states, figures, beside, at_ms });

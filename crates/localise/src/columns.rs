@@ -33,31 +33,31 @@ pub struct Wanted {
 }
 
 impl Columns {
-    /// Reads the cells from a source to these targets as they are shown at `now`, each in its `light`. `words` has a byte for each state in
-    /// the order of [`CellState::ALL`].
+    /// Reads the cells from a source to these targets as they are shown at `now`, each in its light; there are as many of those. `words` has
+    /// a byte for each state in the order of [`CellState::ALL`].
     pub fn read(
         &mut self,
         matrix: &Matrix,
         metric: Metric,
         (source, targets): (EndpointIndex, &[EndpointIndex]),
-        (now, light): (Wall, impl Fn(EndpointIndex) -> Light),
+        (now, lights): (Wall, &[Light]),
         words: [u8; CellState::ALL.len()],
         wanted: Wanted,
     ) {
-        let asked = Asked { lights: targets.iter().map(|&target| light(target)), now, words, wanted };
+        let asked = Asked { lights, now, words, wanted };
         match metric {
             Metric::Latency => {
-                let figure = |row: &row::LatencyRow| row::latency_figures(row).0;
+                let rows: Vec<_> = targets.iter().map(|&t| matrix.latency.row(source, t)).collect();
                 let beside = |row: &_| row::latency_figures(row).1.map_or(f64::NAN, |ns| ns as f64);
-                self.fill(asked, targets.iter().map(|&t| matrix.latency.row(source, t)), figure, beside);
+                self.fill(asked, &rows, |row| row::latency_figures(row).0, beside);
             }
             Metric::Bandwidth => {
-                let rows = targets.iter().map(|&t| matrix.bandwidth.row(source, t));
-                self.fill(asked, rows, row::bandwidth_figure, |_| f64::NAN);
+                let rows: Vec<_> = targets.iter().map(|&t| matrix.bandwidth.row(source, t)).collect();
+                self.fill(asked, &rows, row::bandwidth_figure, |_| f64::NAN);
             }
             Metric::Ping => {
+                let rows: Vec<_> = targets.iter().map(|&t| matrix.ping.row(source, t)).collect();
                 let short = |row: &ping::PingRow| ping::figures_of(row).in_short();
-                let figure = |row: &_| short(row).network_p50_ns.unwrap_or(NOTHING);
                 let beside = |row: &_| {
                     let short = short(row);
                     match (short.lost, short.answered + short.lost) {
@@ -66,44 +66,44 @@ impl Columns {
                         (lost, judged) => f64::from(lost) / f64::from(judged),
                     }
                 };
-                self.fill(asked, targets.iter().map(|&t| matrix.ping.row(source, t)), figure, beside);
+                self.fill(asked, &rows, |row| short(row).network_p50_ns.unwrap_or(NOTHING), beside);
             }
         }
     }
 
-    fn fill<'a, const WORDS: usize>(
+    fn fill<const WORDS: usize>(
         &mut self,
-        asked: Asked<impl Iterator<Item = Light> + Clone>,
-        rows: impl Iterator<Item = Option<&'a [u32; WORDS]>> + Clone,
+        asked: Asked<'_>,
+        rows: &[Option<&[u32; WORDS]>],
         figure: impl Fn(&[u32; WORDS]) -> u64,
         beside: impl Fn(&[u32; WORDS]) -> f64,
     ) {
-        let words = asked.words;
+        let Asked { lights, now, words, wanted } = asked;
         let word = |state: CellState| words[state as usize];
         let (fresh, stale) = (word(CellState::Fresh), word(CellState::Stale));
-        let head = |row: Option<&'a [u32; WORDS]>| {
+        let head = |row: Option<&[u32; WORDS]>| {
             row.map_or((Kind::Never, Wall(0)), |row| (row::kind(row), row::at(row)))
         };
         self.states.clear();
-        self.states.extend(rows.clone().zip(asked.lights.clone()).map(|(row, light)| {
-            let (kind, at) = head(row);
+        self.states.extend(rows.iter().zip(lights).map(|(row, light)| {
+            let (kind, at) = head(*row);
             word(light.state(kind, at))
         }));
-        let shown = rows.clone().zip(&self.states);
-        let known = shown.map(|(row, &state)| row.filter(|_| state == fresh || state == stale));
-        if asked.wanted.figures {
+        let known = rows.iter().zip(&self.states);
+        let known = known.map(|(row, &state)| row.filter(|_| state == fresh || state == stale));
+        if wanted.figures {
             self.figures.clear();
             self.figures.extend(known.clone().map(|row| row.map_or(NOTHING, &figure)));
         }
-        if asked.wanted.beside {
+        if wanted.beside {
             self.beside.clear();
             self.beside.extend(known.map(|row| row.map_or(f64::NAN, &beside)));
         }
-        if asked.wanted.at {
+        if wanted.at {
             self.at_ms.clear();
-            self.at_ms.extend(rows.zip(asked.lights).map(|(row, light)| {
-                let (kind, at) = head(row);
-                match light.excluded(kind, at, asked.now) {
+            self.at_ms.extend(rows.iter().zip(lights).map(|(row, light)| {
+                let (kind, at) = head(*row);
+                match light.excluded(kind, at, now) {
                     Some((since, _)) => since.0,
                     None if kind == Kind::Never => NOTHING,
                     None => at.0,
@@ -113,8 +113,8 @@ impl Columns {
     }
 }
 
-struct Asked<L> {
-    lights: L,
+struct Asked<'a> {
+    lights: &'a [Light],
     now: Wall,
     words: [u8; CellState::ALL.len()],
     wanted: Wanted,
@@ -147,7 +147,14 @@ mod tests {
         let whole = Wanted { figures: true, beside: true, at: true };
         for (metric, light) in Metric::ALL.into_iter().flat_map(|m| [plain, silenced, apart].map(|l| (m, l)))
         {
-            columns.read(&m, metric, (all[0], &targets), (now, |_| light), *b"fsnxe", whole);
+            columns.read(
+                &m,
+                metric,
+                (all[0], &targets),
+                (now, &vec![light; targets.len()]),
+                *b"fsnxe",
+                whole,
+            );
             for (at, &target) in targets.iter().enumerate() {
                 let brief = light.shown(m.brief(metric, all[0], target), now);
                 let letter = match brief.state(light.fresh_since) {

@@ -55,8 +55,9 @@ pub(crate) fn reason(row: &PingRow) -> (Cause, Step, Side) {
 }
 
 /// The packed figures of a row that holds some.
+#[inline]
 pub(crate) fn figures_of(row: &PingRow) -> PackedPings {
-    let mut words: [u32; PackedPings::WORDS] = std::array::from_fn(|at| row[FIGURES + at]);
+    let &[_, _, mut words @ ..] = row;
     if kind(row) == Kind::Failed {
         let [p50, max, ..] = &mut words;
         (*p50, *max) = (NO_ROUND_TRIP, NO_ROUND_TRIP);

@@ -145,12 +145,8 @@ impl Coordinator {
 
     /// A result from before this coordinator began. A failure is kept too: it was the last thing known of the pair.
     fn remembered(&mut self, result: &ProbeResult, now: Now) {
-        let known = self.matrix.find(&result.local).is_some();
-        if !known || self.matrix.len() >= settings::ENDPOINTS_MAX {
-            return;
-        }
-        let source = self.matrix.intern(&result.local);
-        let target = self.matrix.intern(&result.peer);
+        let Some(source) = self.matrix.find(&result.local) else { return };
+        let Some(target) = self.number_for(&result.peer) else { return };
         self.write(source, target, result);
         if result.metric == Some(Metric::Ping) && matches!(result.outcome, Outcome::Failed(_)) {
             self.pinged_in_pass(source, target, true, now);

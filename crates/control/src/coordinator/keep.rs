@@ -1,6 +1,6 @@
 //! What of the matrix survives the coordinator: each source's cells as bytes, out for a snapshot and in from one.
 
-use super::{Coordinator, settings};
+use super::Coordinator;
 use rdmascope_localise::{EndpointIndex, KeptError};
 use rdmascope_model::{EndpointName, Metric, Now};
 
@@ -19,14 +19,7 @@ impl Coordinator {
 
     /// Knows again who an earlier coordinator knew; answers their numbers of now. Who is too many stays unknown.
     pub fn restore_names(&mut self, names: &[EndpointName]) -> Vec<EndpointIndex> {
-        let mut numbers = Vec::new();
-        for name in names {
-            if self.matrix.find(name).is_none() && self.matrix.len() >= settings::ENDPOINTS_MAX {
-                break;
-            }
-            numbers.push(self.matrix.intern(name));
-        }
-        numbers
+        names.iter().map_while(|name| self.number_for(name)).collect()
     }
 
     /// Takes cells that an earlier coordinator kept. What agents know better, because it is newer, replaces them.

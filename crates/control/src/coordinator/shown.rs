@@ -18,7 +18,7 @@ pub struct Shown<'a> {
 }
 
 /// What decides how the pairs of an endpoint are shown.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct End {
     /// `None` where nobody told where it stands.
     stands: Option<(PlaceIndex, Fabric)>,
@@ -29,8 +29,12 @@ struct End {
     silenced: Option<Wall>,
 }
 
+/// An endpoint of which nothing is known.
+const NOWHERE: End = End { stands: None, rail: None, datagrams: false, silenced: None };
+
 impl End {
-    fn cross_rail(self, other: Self) -> bool {
+    #[inline]
+    fn cross_rail(&self, other: &Self) -> bool {
         matches!((self.rail, other.rail), (Some(a), Some(b)) if a != b)
     }
 }
@@ -39,16 +43,16 @@ impl Coordinator {
     /// The matrix as it is shown now.
     #[must_use]
     pub fn shown(&self, now: Wall) -> Shown<'_> {
-        let mut ends = vec![End::default(); self.matrix.len()];
+        let mut ends = vec![NOWHERE; self.matrix.len()];
         for (at, (end, place)) in (0..).zip(ends.iter_mut().zip(&self.places().of)) {
             end.rail = place.and_then(|place| place.rail);
             end.stands = place.map(|place| place.node).zip(self.standing.fabric(EndpointIndex(at)));
         }
         for (index, endpoint) in self.members.endpoints() {
             if let Some(end) = ends.get_mut(index.0 as usize) {
+                end.datagrams = endpoint.info.datagrams.is_some();
                 let work = self.health.maintenance_of(&endpoint.info.name.node);
                 end.silenced = work.map(|work| work.since);
-                end.datagrams = endpoint.info.datagrams.is_some();
             }
         }
         let fresh_for = self.fresh_for();
@@ -69,8 +73,9 @@ impl Coordinator {
 }
 
 impl Shown<'_> {
-    fn end(&self, index: EndpointIndex) -> End {
-        self.ends.get(index.0 as usize).copied().unwrap_or_default()
+    #[inline]
+    fn end(&self, index: EndpointIndex) -> &End {
+        self.ends.get(index.0 as usize).unwrap_or(&NOWHERE)
     }
 
     /// One cell.
@@ -116,7 +121,8 @@ impl Shown<'_> {
     }
 
     /// Two endpoints that are never paired: of one node, of different fabrics, or on rails that are not routed to each other.
-    fn apart(&self, a: End, b: End) -> bool {
+    #[inline]
+    fn apart(&self, a: &End, b: &End) -> bool {
         let (Some((node, fabric)), Some((other_node, other))) = (a.stands, b.stands) else { return false };
         node == other_node || fabric != other || (!self.rails_routed && a.cross_rail(b))
     }

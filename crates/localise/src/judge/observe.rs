@@ -5,6 +5,7 @@ use super::layout::Layout;
 use super::yardstick::Yardstick;
 use crate::ping::{self, PingRow};
 use crate::row::{self, BandwidthRow, Kind, LatencyRow};
+use crate::tiles::Tiles;
 use crate::verdict::{HOST_SLOW_HARDWARE_NS, HOST_SLOW_SOFTWARE_NS};
 use crate::{Component, EndpointIndex, Matrix};
 use rdmascope_model::{Cause, CountsInShort, Metric, PackedPings, Side, Spread, Wall};
@@ -13,6 +14,7 @@ use rdmascope_model::{Cause, CountsInShort, Metric, PackedPings, Side, Spread, W
 const UNCOUNTED: u32 = 9;
 /// Small pings of a batch that was measured by itself: those of the mesh have 40 at most.
 const ALONE_MIN: u32 = 100;
+const NO_TRIAL: Count = Count { trials: 0, bad: 0 };
 /// A host that holds a packet for so long has stood still, nanoseconds: usual tails are a hundred times shorter.
 const STALL_NS: u64 = 20_000_000;
 
@@ -56,6 +58,40 @@ impl Observation {
     }
 }
 
+/// Trials of which none went wrong: small and large packets of each way, round trips, samples of each host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fine([u32; 4]);
+
+impl Fine {
+    #[inline]
+    pub(crate) fn add(&mut self, other: Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine = mine.wrapping_add(theirs);
+        }
+    }
+
+    /// What was sent one way.
+    #[inline]
+    pub(crate) fn way(self) -> Tally {
+        let [small, large, ..] = self.0;
+        Tally([Count::new(small, 0), Count::new(large, 0), NO_TRIAL, NO_TRIAL])
+    }
+
+    /// Round trips.
+    #[inline]
+    pub(crate) fn either(self) -> Tally {
+        let mut tally = Tally::default();
+        *tally.of_mut(Channel::Slow) = Count::new(self.0[2], 0);
+        tally
+    }
+
+    /// Of one host.
+    #[inline]
+    pub(crate) fn host(self) -> Count {
+        Count::new(self.0[3], 0)
+    }
+}
+
 /// A matrix at one moment, and what its cells are compared with.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
@@ -71,22 +107,56 @@ pub(crate) struct Scene<'a> {
 impl Scene<'_> {
     /// All that is known of the pairs from one source, with the number of the target; a pair may come once for each metric.
     pub(crate) fn from(&self, source: usize, mut each: impl FnMut(usize, &Observation)) {
-        let index = EndpointIndex(u32::try_from(source).unwrap_or(u32::MAX));
-        let pair = |target: EndpointIndex| {
+        self.known(source, &self.matrix.latency, |target, row| {
+            self.latency(source, target, row).iter().for_each(|seen| each(target, seen));
+        });
+        self.bandwidths(source, &mut each);
+        self.known(source, &self.matrix.ping, |target, row| {
+            self.ping(source, target, row).iter().for_each(|seen| each(target, seen));
+        });
+    }
+
+    /// Likewise, with pairs of which nothing went wrong told apart from `others`, by their window: of millions nearly all are so.
+    pub(crate) fn sorted_from(
+        &self,
+        source: usize,
+        mut fine: impl FnMut(usize, usize, Fine),
+        mut others: impl FnMut(usize, &Observation),
+    ) {
+        self.known(source, &self.matrix.latency, |target, row| {
+            match self.fine_latency(source, target, row) {
+                Some((window, trials)) => fine(target, window, trials),
+                None => self.latency(source, target, row).iter().for_each(|seen| others(target, seen)),
+            }
+        });
+        self.bandwidths(source, &mut others);
+        self.known(source, &self.matrix.ping, |target, row| match self.fine_ping(source, target, row) {
+            Some((window, trials)) => fine(target, window, trials),
+            None => self.ping(source, target, row).iter().for_each(|seen| others(target, seen)),
+        });
+    }
+
+    fn bandwidths(&self, source: usize, each: &mut impl FnMut(usize, &Observation)) {
+        for (target, row) in self.matrix.bandwidth.from(number(source)) {
             let target = target.0 as usize;
-            (target < self.layout.len && self.layout.is_pair(source, target)).then_some(target)
-        };
-        for (target, row) in self.matrix.latency.from(index) {
-            let seen = pair(target).and_then(|target| Some((target, self.latency(source, target, row)?)));
-            seen.iter().for_each(|(target, seen)| each(*target, seen));
+            if self.layout.holds(source, target) {
+                self.bandwidth(source, target, row).iter().for_each(|seen| each(target, seen));
+            }
         }
-        for (target, row) in self.matrix.bandwidth.from(index) {
-            let seen = pair(target).and_then(|target| Some((target, self.bandwidth(source, target, row)?)));
-            seen.iter().for_each(|(target, seen)| each(*target, seen));
-        }
-        for (target, row) in self.matrix.ping.from(index) {
-            let seen = pair(target).and_then(|target| Some((target, self.ping(source, target, row)?)));
-            seen.iter().for_each(|(target, seen)| each(*target, seen));
+    }
+
+    #[inline]
+    fn known<const WORDS: usize>(
+        &self,
+        source: usize,
+        rows: &Tiles<WORDS>,
+        mut each: impl FnMut(usize, &[u32; WORDS]),
+    ) {
+        for (target, row) in rows.from(number(source)) {
+            let target = target.0 as usize;
+            if self.layout.holds(source, target) {
+                each(target, row);
+            }
         }
     }
 
@@ -95,7 +165,7 @@ impl Scene<'_> {
         if !self.layout.is_pair(source, target) {
             return;
         }
-        let [a, b] = [source, target].map(|at| EndpointIndex(u32::try_from(at).unwrap_or(u32::MAX)));
+        let (a, b) = (number(source), number(target));
         let seen = [
             self.matrix.ping.row(a, b).and_then(|row| self.ping(source, target, row)),
             self.matrix.latency.row(a, b).and_then(|row| self.latency(source, target, row)),
@@ -127,7 +197,7 @@ impl Scene<'_> {
 
     /// Whether a pair was ever measured, however it came out.
     pub(crate) fn is_known(&self, source: usize, target: usize) -> bool {
-        let [a, b] = [source, target].map(|at| EndpointIndex(u32::try_from(at).unwrap_or(u32::MAX)));
+        let (a, b) = (number(source), number(target));
         Metric::ALL.iter().any(|&metric| self.matrix.written_at(metric, a, b).is_some())
     }
 
@@ -136,6 +206,38 @@ impl Scene<'_> {
         let age_ms = self.now.0.saturating_sub(at_ms);
         let counts = at_ms >= self.layout.counts_from(pair.0, pair.1);
         (at_ms > 0 && counts && age_ms <= self.fresh_ms).then_some(age_ms)
+    }
+
+    /// What [`Self::ping`] says of a batch of which nothing went wrong.
+    #[inline]
+    fn fine_ping(&self, a: usize, b: usize, row: &PingRow) -> Option<(usize, Fine)> {
+        if row::kind(row) != Kind::Known {
+            return None;
+        }
+        let (age_ms, pings) = (self.age((a, b), row::at(row).0)?, ping::figures_of(row));
+        let ([small, large], [Some(prober), Some(responder)]) = (pings.counts(), pings.hosts()) else {
+            return None;
+        };
+        let limit = if pings.by_hardware() { HOST_SLOW_HARDWARE_NS } else { HOST_SLOW_SOFTWARE_NS };
+        let (window, ns) = (self.windows.of(age_ms), pings.network_p50_ns()?);
+        let tier = (self.layout.tier(a, b), pings.by_hardware());
+        let is_fine = pings.all_answered()
+            && small.late + large.late == 0
+            && prober.max_ns <= limit
+            && responder.max_ns <= limit
+            && !self.yardstick.is_slow_ping(tier, window, small.sent >= ALONE_MIN, ns);
+        is_fine.then_some((window, Fine([small.sent, large.sent, 1, 1])))
+    }
+
+    /// What [`Self::latency`] says of a probe that is as fast as others.
+    #[inline]
+    fn fine_latency(&self, a: usize, b: usize, row: &LatencyRow) -> Option<(usize, Fine)> {
+        if row::kind(row) != Kind::Known {
+            return None;
+        }
+        let window = self.windows.of(self.age((a, b), row::at(row).0)?);
+        let slow = self.yardstick.is_slow_latency(self.layout.tier(a, b), row::latency_p50(row));
+        (!slow).then_some((window, Fine([1, 0, 1, 0])))
     }
 
     #[inline]
@@ -151,7 +253,8 @@ impl Scene<'_> {
             let counted = Some(&pings).filter(|pings| pings.in_short().sent > 0);
             return Some(Observation { age_ms, window, ..failed(cause, side, counted, UNCOUNTED)? });
         }
-        let mut seen = Observation { age_ms, window, ..counts(&pings) };
+        let mut seen = counts(&pings);
+        (seen.age_ms, seen.window) = (age_ms, window);
         if let Some(ns) = pings.network_p50_ns() {
             let tier = (self.layout.tier(a, b), pings.by_hardware());
             let slow = self.yardstick.is_slow_ping(tier, window, seen.alone, ns);
@@ -201,6 +304,11 @@ impl Scene<'_> {
     }
 }
 
+/// The number of an endpoint that the layout has.
+pub(crate) fn number(at: usize) -> EndpointIndex {
+    EndpointIndex(u32::try_from(at).unwrap_or(u32::MAX))
+}
+
 /// What a failed probe shows. A cause that names somebody (a port that is down, an agent that is gone) is no sign of the network's.
 fn failed(cause: Cause, side: Side, counted: Option<&PackedPings>, uncounted: u32) -> Option<Observation> {
     let mut seen = Observation::default();
@@ -228,38 +336,41 @@ fn failed(cause: Cause, side: Side, counted: Option<&PackedPings>, uncounted: u3
 
 #[inline]
 fn counts(pings: &PackedPings) -> Observation {
-    let sizes = pings.counts();
-    let mut seen = Observation { alone: sizes[0].sent >= ALONE_MIN, ..Observation::default() };
-    let channels = [Channel::Small, Channel::Large];
+    let [small, large] = pings.counts();
+    let mut seen = Observation { alone: small.sent >= ALONE_MIN, ..Observation::default() };
     if pings.all_answered() {
-        for (channel, counts) in channels.into_iter().zip(sizes) {
-            *seen.forward.of_mut(channel) = Count::new(counts.sent, 0);
-            *seen.backward.of_mut(channel) = Count::new(counts.sent, 0);
-        }
+        let both = Tally([Count::new(small.sent, 0), Count::new(large.sent, 0), NO_TRIAL, NO_TRIAL]);
+        (seen.forward, seen.backward) = (both, both);
     } else {
-        for (channel, counts) in channels.into_iter().zip(sizes) {
-            size(&mut seen, channel, counts, pings.stale() > 0);
-        }
+        size(&mut seen, Channel::Small, small, pings.stale() > 0);
+        size(&mut seen, Channel::Large, large, pings.stale() > 0);
         seen.one_path = one_path(pings);
     }
-    seen.hosts = hosts(pings);
-    if stalled(pings) {
+    let (answered, late) = (small.answered + large.answered, small.late + large.late);
+    let [prober, responder] = pings.hosts();
+    let often = pings.host_delayed() * 2 >= answered.max(1);
+    let limit = if pings.by_hardware() { HOST_SLOW_HARDWARE_NS } else { HOST_SLOW_SOFTWARE_NS };
+    seen.hosts = [host(prober, limit, often, late > 0), host(responder, limit, often, late > 0)];
+    // A host stood still for a part of the batch: no network holds a packet for so long.
+    if late > 0 || stood_still(prober) || stood_still(responder) {
         // What was lost while a host stood still was lost there.
-        for tally in [&mut seen.forward, &mut seen.backward, &mut seen.either] {
-            *tally = Tally::default();
-        }
+        (seen.forward, seen.backward, seen.either) = Default::default();
         seen.one_path = 0.0;
     }
     seen
 }
 
-fn late(pings: &PackedPings) -> u32 {
-    pings.counts().iter().map(|counts| counts.late).sum()
+#[inline]
+fn stood_still(host: Option<Spread>) -> bool {
+    host.is_some_and(|host| host.max_ns > STALL_NS)
 }
 
-/// A host stood still for a part of the batch: no network holds a packet for so long.
-fn stalled(pings: &PackedPings) -> bool {
-    late(pings) > 0 || pings.hosts().iter().flatten().any(|host| host.max_ns > STALL_NS)
+/// Whether a host took long: always, for at least half of the answers, or once for very long.
+#[inline]
+fn host(delays: Option<Spread>, limit: u64, often: bool, late: bool) -> Count {
+    let Some(Spread { p50_ns, max_ns }) = delays else { return NO_TRIAL };
+    let slow = p50_ns > limit || (often && max_ns > limit) || max_ns > STALL_NS;
+    Count::new(1, (slow || late).into())
 }
 
 fn size(seen: &mut Observation, channel: Channel, counts: CountsInShort, stale: bool) {
@@ -280,21 +391,6 @@ fn size(seen: &mut Observation, channel: Channel, counts: CountsInShort, stale: 
         }
         None => *seen.either.of_mut(channel) = Count::new(sent, missing),
     }
-}
-
-/// Whether the prober's and the responder's host took long: always, for at least half of the answers, or once for very long.
-fn hosts(pings: &PackedPings) -> [Count; 2] {
-    let limit = if pings.by_hardware() { HOST_SLOW_HARDWARE_NS } else { HOST_SLOW_SOFTWARE_NS };
-    let answered: u32 = pings.counts().iter().map(|counts| counts.answered).sum();
-    let late = late(pings);
-    let often = pings.host_delayed() * 2 >= answered.max(1);
-    pings.hosts().map(|host| match host {
-        Some(Spread { p50_ns, max_ns }) => {
-            let slow = p50_ns > limit || (often && max_ns > limit) || max_ns > STALL_NS;
-            Count::new(1, (slow || late > 0).into())
-        }
-        None => Count::default(),
-    })
 }
 
 /// Loss on one of several paths takes all pings of a label and none of the others; loss on all paths scatters. Nats by which the first

@@ -1,7 +1,7 @@
 //! What a suspect is made of: its effect, and the figures that speak for it.
 
 use super::count::Count;
-use super::observe::{Observation, Scene};
+use super::observe::{Observation, Scene, number};
 use super::search::covers;
 use super::symptom::{Blame, Candidate, SHARE_MAX, Symptom, Usual};
 use crate::hypotheses::rank;
@@ -137,7 +137,7 @@ impl Through {
             self.one_path += seen.one_path;
             if count.share() > self.worst {
                 self.worst = count.share();
-                self.support.worst = Some((index(a), index(b)));
+                self.support.worst = Some((number(a), number(b)));
             }
         }
     }
@@ -194,10 +194,6 @@ fn is_own(scene: &Scene<'_>, component: Component, end: usize) -> bool {
     }
 }
 
-fn index(at: usize) -> EndpointIndex {
-    EndpointIndex(u32::try_from(at).unwrap_or(u32::MAX))
-}
-
 /// What one cell says of a blame.
 pub(crate) fn of(scene: &Scene<'_>, blame: &Blame, (a, b): (usize, usize), seen: &Observation) -> Count {
     let layout = scene.layout;
@@ -248,7 +244,7 @@ pub(crate) fn fine(scene: &Scene<'_>, blame: &Blame) -> Option<(EndpointIndex, E
                 bad |= seen.is_bad();
             });
             if seen_any && !bad {
-                return Some((index(a), index(b)));
+                return Some((number(a), number(b)));
             }
             tried += 1;
             if tried >= FINE_TRIED {

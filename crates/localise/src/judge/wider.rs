@@ -142,20 +142,11 @@ fn is_clean(search: &Search<'_>, best: &Candidate, left: Count, share: f64) -> b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::count::Windows;
-    use crate::judge::layout::Layout;
     use crate::judge::sums::Sums;
     use crate::judge::world::{Fault, World};
-    use crate::judge::yardstick::Yardstick;
 
     fn search<T>(world: &World, ask: impl FnOnce(&mut Search<'_>) -> T) -> T {
-        let layout = Layout::new(&world.places, &[], &[]);
-        let (matrix, windows, now, fresh_ms) =
-            (&world.matrix, Windows::default(), Wall(world.now_ms), 1_000_000);
-        let yardstick = Yardstick::new(matrix, &layout, &[], windows, now, fresh_ms);
-        let scene = Scene { matrix, layout: &layout, yardstick: &yardstick, windows, now, fresh_ms };
-        let sums = Sums::new(&scene);
-        ask(&mut Search::new(scene, sums, Vec::new(), None))
+        world.scene(|scene| ask(&mut Search::new(scene, Sums::new(&scene), Vec::new(), None)))
     }
 
     fn endpoint(at: u32) -> Component {

@@ -17,6 +17,22 @@ fn remembered(at: Wall, outcome: Outcome) -> ToCoordinator {
 }
 
 #[test]
+fn a_cluster_as_large_as_can_be_gets_remembered_results_back_and_grows_no_further() {
+    let mut bench = Bench::apart(quiet(), 2);
+    let others = (2..settings::ENDPOINTS_MAX).map(|at| format!("n{at}/d/1").parse().unwrap());
+    let others: Vec<EndpointName> = others.collect();
+    assert_eq!(bench.c.restore_names(&others).len(), settings::ENDPOINTS_MAX - 2);
+    assert!(bench.c.restore_names(&["stranger/d/1".parse().unwrap()]).is_empty());
+    let mut results = remembered(bench.now.wall, latency(1_500));
+    let ToCoordinator::Results(all) = &mut results else { panic!("{results:?}") };
+    let stranger = ProbeResult { peer: "stranger/d/1".parse().unwrap(), ..all[0].clone() };
+    all.push(stranger);
+    bench.frame(0, results);
+    assert!(matches!(bench.cell(Metric::Latency, "n0", "n1"), Cell::Known { .. }));
+    assert_eq!(bench.c.matrix().len(), settings::ENDPOINTS_MAX);
+}
+
+#[test]
 fn remembered_results_keep_their_time_and_do_not_become_fresh_by_being_sent_again() {
     let mut bench = Bench::apart(quiet(), 2);
     let then = Wall(bench.now.wall.0 - 3_600_000);

@@ -16,7 +16,7 @@ struct Cost {
 }
 
 /// A matrix has N² cells, so nothing that looks at all of them can grow slower; nothing may grow faster.
-const COSTS: [Cost; 5] = [
+const COSTS: [Cost; 6] = [
     Cost {
         figure: "coordinator, resident memory",
         rows: ["1024: memory, pings of all pairs", "2048: the same", "4096: the same"],
@@ -45,6 +45,14 @@ const COSTS: [Cost; 5] = [
         exponent: "matrix, binary, time, grows with this power",
         asked: Asked::AtMost(2.3),
     },
+    // What the processor is used for: were fewer told of a large cluster, it would cost less for no merit.
+    Cost {
+        figure: "of them per second",
+        rows: ["1024: batches told at 10 pings/s each", "2048: the same", "4096: the same"],
+        unit: "1/s",
+        exponent: "batches told grow with this power",
+        asked: Asked::Between(0.95, 1.05),
+    },
     Cost {
         figure: "coordinator, processor, of one core",
         rows: ["1024: processor at 10 pings/s each, of one core", "2048: the same", "4096: the same"],
@@ -54,9 +62,12 @@ const COSTS: [Cost; 5] = [
     },
 ];
 
+/// Between two looks at 4,096 endpoints; at half of them there are four, and so on: a shorter time would have none of the largest.
+const SECONDS: &str = "64";
+
 pub(super) fn rows(print: Print<'_>) {
-    let seen =
-        ENDPOINTS.map(|endpoints| Simulated::run(&["--endpoints", endpoints, "--filled", "--seconds", "20"]));
+    let seen = ENDPOINTS
+        .map(|endpoints| Simulated::run(&["--endpoints", endpoints, "--filled", "--seconds", SECONDS]));
     for cost in &COSTS {
         let figures = seen.each_ref().map(|seen| seen.of(cost.figure));
         let each = cost.rows.iter().zip(figures);
