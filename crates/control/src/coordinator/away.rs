@@ -29,14 +29,15 @@ impl Coordinator {
     /// What was pinged between an endpoint that stays away and any other has failed now, for the reason for which it is away.
     pub(super) fn tell_away(&mut self, now: Now) {
         let away = &mut self.away;
-        if away.seen != self.members.generation {
+        // A thousand agents that connect must not cause a look at everybody a thousand times: places are looked at seldom enough.
+        if away.seen != self.members.generation && self.standing.knows(&self.members) {
             away.seen = self.members.generation;
-            let there = self.members.endpoints().filter(|(_, endpoint)| self.members.can_be_probed(endpoint));
-            let ready: BTreeSet<_> = there.map(|(index, _)| index).collect();
-            away.told.retain(|index| !ready.contains(index));
-            away.waiting.retain(|index, _| !ready.contains(index));
+            let ready = self.members.ready();
+            let is_ready = |index: &EndpointIndex| ready.binary_search(index).is_ok();
+            away.told.retain(|index| !is_ready(index));
+            away.waiting.retain(|index, _| !is_ready(index));
             for (index, _) in self.members.endpoints() {
-                if !ready.contains(&index) && !away.told.contains(&index) {
+                if !is_ready(&index) && !away.told.contains(&index) {
                     away.waiting.entry(index).or_insert(now.mono);
                 }
             }

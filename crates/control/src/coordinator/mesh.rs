@@ -10,7 +10,7 @@
 
 use super::members::Members;
 use super::place::Standing;
-use super::settings::{BOOK_SETTLES, GRANT_FOR, GRANT_RENEWAL};
+use super::settings::{BOOK_QUIET, BOOK_SETTLES, BOOK_SETTLES_MAX, GRANT_FOR, GRANT_RENEWAL};
 use super::{Action, ConnectionId};
 use rdmascope_link::{PEERS_PER_FRAME_MAX, PINGS_SINCE, ToAgent};
 use rdmascope_localise::EndpointIndex;
@@ -36,7 +36,8 @@ pub(super) struct Terms {
 pub(super) struct MeshGrants {
     /// The membership that the book was made from.
     seen: u64,
-    changed_at: Option<Mono>,
+    /// When the first and the last change came that nobody was told of.
+    changed_at: Option<(Mono, Mono)>,
     renew_at: Option<Mono>,
     /// Counts books; never starts anew, since agents ignore an older one.
     generation: u64,
@@ -93,7 +94,13 @@ impl Part {
 
 impl MeshGrants {
     pub(super) fn next_deadline(&self) -> Option<Mono> {
-        self.changed_at.map(|at| at.after(BOOK_SETTLES)).or(self.renew_at)
+        self.settles_at().or(self.renew_at)
+    }
+
+    /// When changes are told. While more of them come they wait, but not for ever: there may always be one more.
+    fn settles_at(&self) -> Option<Mono> {
+        let (first, last) = self.changed_at?;
+        Some(first.after(BOOK_SETTLES).max(last.after(BOOK_QUIET)).min(first.after(BOOK_SETTLES_MAX)))
     }
 
     /// The latest membership is in every agent's hands.
@@ -117,10 +124,9 @@ impl MeshGrants {
         }
         if members.generation != self.seen {
             self.seen = members.generation;
-            self.changed_at.get_or_insert(now); // Not moved by further changes: there may always be one more.
+            self.changed_at = Some((self.changed_at.map_or(now, |(first, _)| first), now));
         }
-        let settled =
-            self.changed_at.is_some_and(|at| now >= at.after(BOOK_SETTLES)) && standing.knows(members);
+        let settled = self.settles_at().is_some_and(|at| now >= at) && standing.knows(members);
         let pass = terms.sweep != self.sweep;
         if !settled && !pass && self.renew_at.is_some_and(|at| now < at) {
             return;

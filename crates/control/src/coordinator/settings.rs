@@ -25,6 +25,11 @@ pub(super) const GRANT_RENEWAL: Duration = Duration::from_secs(20);
 /// Changes of membership are collected for so long before a new address book goes out, so that N agents that come
 /// together cause one book and not N.
 pub(super) const BOOK_SETTLES: Duration = Duration::from_secs(1);
+/// While agents still come, the book waits: 2,000 that come back at once need the coordinator for being let in, and a book for each of
+/// them each second, of as many entries, would keep it from that.
+pub(super) const BOOK_QUIET: Duration = Duration::from_millis(500);
+/// But not for longer than this.
+pub(super) const BOOK_SETTLES_MAX: Duration = Duration::from_secs(5);
 /// A cell is stale after three coverage times, and never before this.
 pub(super) const FRESH_FOR_MIN: Duration = Duration::from_secs(60);
 /// Endpoints that one coordinator knows; more belong to a second coordinator.

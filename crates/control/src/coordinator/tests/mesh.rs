@@ -94,6 +94,27 @@ fn everybody_gets_a_whole_book_with_addresses_and_then_changes_only() {
 }
 
 #[test]
+fn a_book_waits_while_agents_still_come_and_not_for_ever() {
+    for (every_ms, agents, first_book_ms) in [(5_000, 2, 1_000), (400, 4, 1_700), (400, 40, 5_000)] {
+        let mut bench = Bench::apart(Settings::default(), 0);
+        let (mut came, mut told) = (0, None);
+        for at_ms in (0..7_000).step_by(100) {
+            if at_ms % every_ms == 0 && came < agents {
+                bench.hello(came, &format!("n{came}"), &format!("m{came}"));
+                bench.inventory(came, vec![with_address(&format!("n{came}/d/1"), 100)]);
+                came += 1;
+            }
+            bench.handle(Event::Tick);
+            let book = books(&bench.take(), 0).first().map(|(_, _, peers, _)| peers.len() as u64);
+            told = told.or(book.map(|peers| (at_ms, peers, came)));
+            bench.pass(Duration::from_millis(100));
+        }
+        let (at_ms, peers, came) = told.expect("a book");
+        assert_eq!((at_ms, peers), (first_book_ms, came), "{agents} agents, one every {every_ms} ms");
+    }
+}
+
+#[test]
 fn an_agent_that_is_connected_again_gets_the_whole_book_and_nobody_else_anything() {
     let mut bench = pinged(Settings::default(), 2);
     settle(&mut bench);
