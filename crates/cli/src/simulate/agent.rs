@@ -23,6 +23,8 @@ const TURN: Duration = Duration::from_millis(100);
 const BUSY_TURN: Duration = Duration::from_millis(5);
 /// An agent holds batches back for so long.
 const PINGS_AFTER: Duration = Duration::from_secs(5);
+/// Packets in a million that a silent endpoint loses: half of them on each way, so that this is all of them.
+const ALL_LOST: u32 = 2_000_000;
 /// Frames of pings or of results that may wait when the next one is made.
 const WAITING_MAX: usize = 2;
 
@@ -91,7 +93,7 @@ impl SimulatedAgent {
             fabric.borrow_mut().plug(name, made_up::RATE_BPS);
             // What is measured again because it was silent must find the same.
             if shape.is_silent(node, rail) {
-                fabric.borrow_mut().set_loss(name, 1_000_000);
+                fabric.borrow_mut().set_loss(name, ALL_LOST);
             }
         }
         let infos: Vec<_> = names.into_iter().map(made_up::endpoint).collect();
