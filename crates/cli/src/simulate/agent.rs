@@ -48,6 +48,15 @@ impl Shape {
         self.rails.min(self.endpoints - node * self.rails)
     }
 
+    /// The labels by which metrics name those who answer no ping.
+    pub(super) fn silent_targets(&self) -> impl Iterator<Item = String> {
+        let silent = self.endpoints - self.silent..self.endpoints;
+        silent.map(|at| {
+            let name = made_up::name(at / self.rails, at % self.rails);
+            format!("target_node=\"{}\",target_device=\"{}\"", name.node, name.device)
+        })
+    }
+
     fn is_silent(&self, node: usize, rail: usize) -> bool {
         node * self.rails + rail >= self.endpoints - self.silent
     }
