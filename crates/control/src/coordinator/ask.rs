@@ -192,7 +192,14 @@ impl Coordinator {
             .enumerate()
             .map(|(at, &source)| self.planned(at, task, source, target, urgency))
             .collect();
-        let (measurements, jobs) = planned.into_iter().unzip();
+        let (measurements, jobs): (_, Vec<Job>) = planned.into_iter().unzip();
+        if let Some((leaf, streams)) = self.never_fits(&jobs) {
+            let most = self.settings.streams_per_leaf;
+            return Err(CommandError::Conflict(format!(
+                "{streams} streams would cross the uplinks of leaf {leaf} at once, and coordinator.streams_per_leaf allows {most}: \
+                 name fewer sources, or sources on the target's leaf"
+            )));
+        }
         let asked = Asked { class: request.class, paths: 1, labels: 1, gpu: None };
         let stages = vec![Stage { jobs, beside: Vec::new() }];
         let kind = RunKind::Incast;

@@ -56,6 +56,28 @@ impl Coordinator {
         self.uplinks(job).any(full) || (is_live(job) && (rests(job.source, true) || rests(job.target, false)))
     }
 
+    /// Jobs that start together must wait: each has room, but not all of them on the uplinks of one leaf.
+    pub(super) fn are_capped(&self, jobs: &[Job]) -> bool {
+        let running = |leaf: &str| self.caps.uplinks.get(leaf).copied().unwrap_or(0);
+        let most = self.settings.streams_per_leaf;
+        self.crossing(jobs).into_iter().any(|(leaf, streams)| streams + running(leaf) > most)
+    }
+
+    /// The leaf whose uplinks jobs that start together would load with more streams than ever may cross them, and how many.
+    pub(super) fn never_fits(&self, jobs: &[Job]) -> Option<(&str, u32)> {
+        let most = self.settings.streams_per_leaf;
+        self.crossing(jobs).into_iter().find(|(_, streams)| *streams > most)
+    }
+
+    /// Streams of these jobs across the uplinks of each leaf.
+    fn crossing(&self, jobs: &[Job]) -> BTreeMap<&str, u32> {
+        let mut crossing = BTreeMap::new();
+        for leaf in jobs.iter().flat_map(|job| self.uplinks(job)) {
+            *crossing.entry(leaf).or_default() += 1;
+        }
+        crossing
+    }
+
     /// What both agents are asked for: on nodes that may be working, no more than the slower port allows beside a job.
     pub(super) fn asked(&self, job: &Job) -> ProbeSpec {
         match job.spec {

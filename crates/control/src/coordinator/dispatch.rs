@@ -132,7 +132,8 @@ impl Coordinator {
                 let company = if stage.is_together() { Company::Stage } else { Company::Alone };
                 let jobs = stage.jobs.clone();
                 let decisions: Vec<_> = jobs.iter().map(|job| self.decide(job, company, now.mono)).collect();
-                if decisions.iter().any(|decision| matches!(decision, Decision::Wait)) {
+                let waits = |decision: &Decision| matches!(decision, Decision::Wait);
+                if decisions.iter().any(waits) || self.are_capped(&jobs) {
                     break;
                 }
                 self.work.runs.take_stage(id);

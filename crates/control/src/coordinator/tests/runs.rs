@@ -84,9 +84,13 @@ impl Bench {
     }
 
     fn incast(&mut self, sources: &[&str]) -> Result<u64, CommandError> {
+        self.incast_to("n0", sources)
+    }
+
+    fn incast_to(&mut self, target: &str, sources: &[&str]) -> Result<u64, CommandError> {
         let sources = sources.iter().map(|name| (*name).to_owned()).collect();
         let request =
-            IncastRequest { sources, target: "n0".to_owned(), device: None, class: None, drained: true };
+            IncastRequest { sources, target: target.to_owned(), device: None, class: None, drained: true };
         let id = self.c.start_incast(&request, self.now);
         self.drain();
         id
@@ -120,6 +124,26 @@ fn a_full_report_measures_one_after_another_and_keeps_what_both_ends_told() {
     let verdicts = run.verdicts();
     assert!(verdicts.iter().any(|v| v.id == "baseline") && verdicts.iter().any(|v| v.id == "slow-label"));
     assert!(bench.c.leases_running() == 0 && bench.take_leases().is_empty());
+}
+
+#[test]
+fn an_incast_keeps_to_the_cap_of_a_leafs_uplinks() {
+    // n0 to n3 hang on one leaf, the others on the other one.
+    let mut bench = Bench::apart(safety::two_leaves(8, 2), 8);
+    let refused = bench.incast(&["n4", "n5", "n6"]).unwrap_err().to_string();
+    assert!(refused.contains("3 streams") && refused.contains("streams_per_leaf allows 2"), "{refused}");
+    assert!(bench.take_leases().is_empty());
+    // Sources of its own leaf cross nothing.
+    let within = bench.incast(&["n1", "n2", "n4"]).unwrap();
+    let leases = bench.take_leases();
+    assert_eq!(pairs(&leases).len(), 3, "one of them across");
+    // Each of the next two had room beside that one, and both have not.
+    let waiting = bench.incast_to("n3", &["n5", "n6"]).unwrap();
+    assert!(bench.take_leases().is_empty());
+    leases.iter().for_each(|lease| bench.tell(lease, well(&lease.1)));
+    assert_eq!(bench.c.probe(within).unwrap().left, 0);
+    assert_eq!(pairs(&bench.take_leases()).len(), 2);
+    assert!(bench.c.probe(waiting).unwrap().left > 0);
 }
 
 #[test]
