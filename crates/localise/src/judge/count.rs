@@ -7,6 +7,9 @@ pub(crate) struct Count {
     pub(crate) bad: u32,
 }
 
+/// Nothing was tried.
+pub(crate) const NO_TRIAL: Count = Count { trials: 0, bad: 0 };
+
 impl Count {
     pub(crate) fn new(trials: u32, bad: u32) -> Self {
         Self { trials, bad }
@@ -85,6 +88,40 @@ impl Tally {
         let mut sum = *self;
         sum.add(other);
         sum
+    }
+}
+
+/// Trials of which none went wrong: small and large packets of each way, round trips, samples of each host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fine(pub(crate) [u32; 4]);
+
+impl Fine {
+    #[inline]
+    pub(crate) fn add(&mut self, other: Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine = mine.wrapping_add(theirs);
+        }
+    }
+
+    /// What was sent one way.
+    #[inline]
+    pub(crate) fn way(self) -> Tally {
+        let [small, large, ..] = self.0;
+        Tally([Count::new(small, 0), Count::new(large, 0), NO_TRIAL, NO_TRIAL])
+    }
+
+    /// Round trips.
+    #[inline]
+    pub(crate) fn either(self) -> Tally {
+        let mut tally = Tally::default();
+        *tally.of_mut(Channel::Slow) = Count::new(self.0[2], 0);
+        tally
+    }
+
+    /// Of one host.
+    #[inline]
+    pub(crate) fn host(self) -> Count {
+        Count::new(self.0[3], 0)
     }
 }
 

@@ -21,6 +21,8 @@ mod wider;
 mod world;
 #[cfg(test)]
 mod world_fault;
+#[cfg(test)]
+mod world_scene;
 mod yardstick;
 
 use count::Windows;

@@ -1,6 +1,6 @@
 //! What one cell shows: trials of each direction, taken from the packed rows without unpacking them.
 
-use super::count::{Channel, Count, Tally, Windows};
+use super::count::{Channel, Count, Fine, NO_TRIAL, Tally, Windows};
 use super::layout::Layout;
 use super::yardstick::Yardstick;
 use crate::ping::{self, PingRow};
@@ -14,7 +14,6 @@ use rdmascope_model::{Cause, CountsInShort, Metric, PackedPings, Side, Spread, W
 const UNCOUNTED: u32 = 9;
 /// Small pings of a batch that was measured by itself: those of the mesh have 40 at most.
 const ALONE_MIN: u32 = 100;
-const NO_TRIAL: Count = Count { trials: 0, bad: 0 };
 /// A host that holds a packet for so long has stood still, nanoseconds: usual tails are a hundred times shorter.
 const STALL_NS: u64 = 20_000_000;
 
@@ -55,40 +54,6 @@ impl Observation {
     pub(crate) fn is_bad(&self) -> bool {
         let bad = |tally: &Tally| tally.0.iter().any(|count| count.bad > 0);
         bad(&self.forward) || bad(&self.backward) || bad(&self.either)
-    }
-}
-
-/// Trials of which none went wrong: small and large packets of each way, round trips, samples of each host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fine([u32; 4]);
-
-impl Fine {
-    #[inline]
-    pub(crate) fn add(&mut self, other: Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
-            *mine = mine.wrapping_add(theirs);
-        }
-    }
-
-    /// What was sent one way.
-    #[inline]
-    pub(crate) fn way(self) -> Tally {
-        let [small, large, ..] = self.0;
-        Tally([Count::new(small, 0), Count::new(large, 0), NO_TRIAL, NO_TRIAL])
-    }
-
-    /// Round trips.
-    #[inline]
-    pub(crate) fn either(self) -> Tally {
-        let mut tally = Tally::default();
-        *tally.of_mut(Channel::Slow) = Count::new(self.0[2], 0);
-        tally
-    }
-
-    /// Of one host.
-    #[inline]
-    pub(crate) fn host(self) -> Count {
-        Count::new(self.0[3], 0)
     }
 }
 

@@ -1,8 +1,8 @@
 //! All cells added up once: by endpoint, and by pair of leaves, for each window of age. Every other component is a sum of those.
 
-use super::count::{Channel, Count, Tally, WINDOWS};
+use super::count::{Channel, Count, Fine, Tally, WINDOWS};
 use super::layout::{Layout, NONE};
-use super::observe::{Fine, Observation, Scene};
+use super::observe::{Observation, Scene};
 
 /// Most pairs of which something went wrong that are remembered one by one.
 const BAD_PAIRS_MAX: usize = 1 << 16;

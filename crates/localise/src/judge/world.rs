@@ -2,10 +2,7 @@
 
 pub(super) use super::world_fault::Fault;
 use super::{Input, Judge, Judged, Told};
-use crate::judge::count::Windows;
 use crate::judge::layout::Layout;
-use crate::judge::observe::Scene;
-use crate::judge::yardstick::Yardstick;
 use crate::{
     Change, Component, EndpointIndex, Incident, IncidentState, Incidents, Matrix, Measured, Names,
     PingFigures, Place, PlaceIndex, Places, Spread, Way, ping_failure,
@@ -314,15 +311,6 @@ impl World {
                 self.ping(a, b, self.batch);
             }
         }
-    }
-
-    /// What a judge would see now who remembers nothing.
-    pub(super) fn scene<T>(&self, ask: impl FnOnce(Scene<'_>) -> T) -> T {
-        let layout = Layout::new(&self.places, &[], &[]);
-        let (matrix, windows, now, fresh_ms) =
-            (&self.matrix, Windows::default(), Wall(self.now_ms), 1_000_000);
-        let yardstick = Yardstick::new(matrix, &layout, &[], windows, now, fresh_ms);
-        ask(Scene { matrix, layout: &layout, yardstick: &yardstick, windows, now, fresh_ms })
     }
 
     /// A whole coverage time before now, without faults.
