@@ -279,7 +279,7 @@ impl Simulation<'_> {
                 bytes = body.len();
                 times.push(took.as_secs_f64() * 1e3);
                 if path == "/metrics/pairs" {
-                    self.not_ok(&body, times.len())?;
+                    self.failed_pings(&body, times.len())?;
                 }
             }
             times.sort_by(f64::total_cmp);
@@ -291,7 +291,7 @@ impl Simulation<'_> {
     }
 
     /// Pings that failed on their way to those who answer none, counted in the first answer; what is measured again the other way is not.
-    fn not_ok(&mut self, body: &[u8], answer: usize) -> Result<(), Failure> {
+    fn failed_pings(&mut self, body: &[u8], answer: usize) -> Result<(), Failure> {
         if answer > 1 {
             return Ok(());
         }

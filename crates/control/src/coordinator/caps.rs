@@ -49,18 +49,20 @@ fn is_live(job: &Job) -> bool {
 impl Coordinator {
     /// A job must wait: too many streams cross the uplinks of one of its leaves, or one of its ports has to rest.
     pub(super) fn is_capped(&self, job: &Job, now: Mono) -> bool {
-        let full = |leaf: &str| {
-            self.caps.uplinks.get(leaf).is_some_and(|running| *running >= self.settings.streams_per_leaf)
-        };
+        let full = |leaf: &str| self.room(leaf) == 0;
         let rests = |index, sends| self.caps.rests.get(&(index, sends)).is_some_and(|until| *until > now);
         self.uplinks(job).any(full) || (is_live(job) && (rests(job.source, true) || rests(job.target, false)))
     }
 
     /// Jobs that start together must wait: each has room, but not all of them on the uplinks of one leaf.
     pub(super) fn are_capped(&self, jobs: &[Job]) -> bool {
-        let running = |leaf: &str| self.caps.uplinks.get(leaf).copied().unwrap_or(0);
-        let most = self.settings.streams_per_leaf;
-        self.crossing(jobs).into_iter().any(|(leaf, streams)| streams + running(leaf) > most)
+        self.crossing(jobs).into_iter().any(|(leaf, streams)| streams > self.room(leaf))
+    }
+
+    /// How many more streams may cross the uplinks of a leaf now.
+    fn room(&self, leaf: &str) -> u32 {
+        let running = self.caps.uplinks.get(leaf).copied().unwrap_or(0);
+        self.settings.streams_per_leaf.saturating_sub(running)
     }
 
     /// The leaf whose uplinks jobs that start together would load with more streams than ever may cross them, and how many.

@@ -127,12 +127,6 @@ impl Layout {
         a != b && self.judged[a] && self.judged[b] && self.node[a] != self.node[b]
     }
 
-    /// Such a pair, whatever the numbers: the matrix may have more endpoints than are placed.
-    #[inline]
-    pub(crate) fn holds(&self, a: usize, b: usize) -> bool {
-        b < self.len && self.is_pair(a, b)
-    }
-
     fn between_leaves(&self, from: usize, to: usize) -> bool {
         self.leaf[from] != NONE && self.leaf[to] != NONE && self.leaf[from] != self.leaf[to]
     }

@@ -5,7 +5,6 @@ use super::layout::Layout;
 use super::yardstick::Yardstick;
 use crate::ping::{self, PingRow};
 use crate::row::{self, BandwidthRow, Kind, LatencyRow};
-use crate::tiles::Tiles;
 use crate::verdict::{HOST_SLOW_HARDWARE_NS, HOST_SLOW_SOFTWARE_NS};
 use crate::{Component, EndpointIndex, Matrix};
 use rdmascope_model::{Cause, CountsInShort, Metric, PackedPings, Side, Spread, Wall};
@@ -72,11 +71,14 @@ pub(crate) struct Scene<'a> {
 impl Scene<'_> {
     /// All that is known of the pairs from one source, with the number of the target; a pair may come once for each metric.
     pub(crate) fn from(&self, source: usize, mut each: impl FnMut(usize, &Observation)) {
-        self.known(source, &self.matrix.latency, |target, row| {
+        let (matrix, index) = (self.matrix, number(source));
+        self.judged(source, matrix.latency.from(index), |target, row| {
             self.latency(source, target, row).iter().for_each(|seen| each(target, seen));
         });
-        self.bandwidths(source, &mut each);
-        self.known(source, &self.matrix.ping, |target, row| {
+        self.judged(source, matrix.bandwidth.from(index), |target, row| {
+            self.bandwidth(source, target, row).iter().for_each(|seen| each(target, seen));
+        });
+        self.judged(source, matrix.ping.from(index), |target, row| {
             self.ping(source, target, row).iter().for_each(|seen| each(target, seen));
         });
     }
@@ -88,38 +90,35 @@ impl Scene<'_> {
         mut fine: impl FnMut(usize, usize, Fine),
         mut others: impl FnMut(usize, &Observation),
     ) {
-        self.known(source, &self.matrix.latency, |target, row| {
+        let (matrix, index) = (self.matrix, number(source));
+        self.judged(source, matrix.latency.from(index), |target, row| {
             match self.fine_latency(source, target, row) {
                 Some((window, trials)) => fine(target, window, trials),
                 None => self.latency(source, target, row).iter().for_each(|seen| others(target, seen)),
             }
         });
-        self.bandwidths(source, &mut others);
-        self.known(source, &self.matrix.ping, |target, row| match self.fine_ping(source, target, row) {
-            Some((window, trials)) => fine(target, window, trials),
-            None => self.ping(source, target, row).iter().for_each(|seen| others(target, seen)),
+        self.judged(source, matrix.bandwidth.from(index), |target, row| {
+            self.bandwidth(source, target, row).iter().for_each(|seen| others(target, seen));
+        });
+        self.judged(source, matrix.ping.from(index), |target, row| {
+            match self.fine_ping(source, target, row) {
+                Some((window, trials)) => fine(target, window, trials),
+                None => self.ping(source, target, row).iter().for_each(|seen| others(target, seen)),
+            }
         });
     }
 
-    fn bandwidths(&self, source: usize, each: &mut impl FnMut(usize, &Observation)) {
-        for (target, row) in self.matrix.bandwidth.from(number(source)) {
-            let target = target.0 as usize;
-            if self.layout.holds(source, target) {
-                self.bandwidth(source, target, row).iter().for_each(|seen| each(target, seen));
-            }
-        }
-    }
-
+    /// Those of a source's rows whose pair is judged.
     #[inline]
-    fn known<const WORDS: usize>(
+    fn judged<'a, const WORDS: usize>(
         &self,
         source: usize,
-        rows: &Tiles<WORDS>,
+        rows: impl Iterator<Item = (EndpointIndex, &'a [u32; WORDS])>,
         mut each: impl FnMut(usize, &[u32; WORDS]),
     ) {
-        for (target, row) in rows.from(number(source)) {
+        for (target, row) in rows {
             let target = target.0 as usize;
-            if self.layout.holds(source, target) {
+            if target < self.layout.len && self.layout.is_pair(source, target) {
                 each(target, row);
             }
         }
@@ -183,7 +182,7 @@ impl Scene<'_> {
         let ([small, large], [Some(prober), Some(responder)]) = (pings.counts(), pings.hosts()) else {
             return None;
         };
-        let limit = if pings.by_hardware() { HOST_SLOW_HARDWARE_NS } else { HOST_SLOW_SOFTWARE_NS };
+        let limit = host_limit(&pings);
         let (window, ns) = (self.windows.of(age_ms), pings.network_p50_ns()?);
         let tier = (self.layout.tier(a, b), pings.by_hardware());
         let is_fine = pings.all_answered()
@@ -314,7 +313,7 @@ fn counts(pings: &PackedPings) -> Observation {
     let (answered, late) = (small.answered + large.answered, small.late + large.late);
     let [prober, responder] = pings.hosts();
     let often = pings.host_delayed() * 2 >= answered.max(1);
-    let limit = if pings.by_hardware() { HOST_SLOW_HARDWARE_NS } else { HOST_SLOW_SOFTWARE_NS };
+    let limit = host_limit(pings);
     seen.hosts = [host(prober, limit, often, late > 0), host(responder, limit, often, late > 0)];
     // A host stood still for a part of the batch: no network holds a packet for so long.
     if late > 0 || stood_still(prober) || stood_still(responder) {
@@ -323,6 +322,12 @@ fn counts(pings: &PackedPings) -> Observation {
         seen.one_path = 0.0;
     }
     seen
+}
+
+/// From here on the time inside a host is long by the clock that told it, nanoseconds.
+#[inline]
+fn host_limit(pings: &PackedPings) -> u64 {
+    if pings.by_hardware() { HOST_SLOW_HARDWARE_NS } else { HOST_SLOW_SOFTWARE_NS }
 }
 
 #[inline]
