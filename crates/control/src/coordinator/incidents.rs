@@ -1,6 +1,8 @@
 //! The incidents of the cluster: when the judge looks, what it has measured again, and what is written into the history of what it finds.
 
+use super::pass::PINGS_PER_SECOND;
 use super::settings::{LOOK_EVERY, RETESTS_AT_ONCE, RETESTS_WAITING_MAX};
+use super::sweep::Sweep;
 use super::work::{Job, Origin};
 use super::{Coordinator, RowKind};
 use rdmascope_link::FindingBrief;
@@ -23,6 +25,8 @@ const LOOK_ANYWAY: Duration = Duration::from_secs(10);
 /// Batches of pings that were under way while an agent was away end within this after it is back: a batch takes 6 s, its last answer
 /// and what is asked for then 2 s, and 2 s may pass until it is told.
 const RESTART_SHOWS_FOR: Duration = Duration::from_secs(10);
+/// At so many pings a second, the rate of a pass, an endpoint's receive buffers (32, with two answers to each ping) last for so long.
+const BUFFERS_LAST: (u32, Duration) = (PINGS_PER_SECOND, Duration::from_millis(20));
 /// A driver that is loaded again takes its device away for less than this.
 const GONE_FOR: Duration = Duration::from_secs(30);
 
@@ -101,6 +105,7 @@ impl Coordinator {
             told: &told,
             now: now.wall,
             fresh_for: self.fresh_for(),
+            buffers_last: self.buffers_last(now),
         };
         let look = self.incidents.judge.look(&input);
         let names = Names { matrix: &self.matrix, places: &self.standing.places };
@@ -177,6 +182,20 @@ impl Coordinator {
             let ends = [info, info];
             ceiling_bps(ends, expected_mtu(ends))
         })
+    }
+
+    /// How long the receive buffers of an endpoint last for pings while its host stands still.
+    pub(super) fn buffers_last(&self, now: Now) -> Duration {
+        let passed = |sweep: &Sweep| {
+            let recent = sweep.finished_at.is_none_or(|at| now.wall.since(at) < self.fresh_for());
+            sweep.metrics.contains(&Metric::Ping) && recent
+        };
+        let rate = self.rate().per_second.max(1);
+        if self.work.sweep().is_some_and(passed) {
+            BUFFERS_LAST.1
+        } else {
+            BUFFERS_LAST.1 * BUFFERS_LAST.0 / rate
+        }
     }
 
     fn is_there(&self, node: &str) -> bool {

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Endpoints up to which each pair gets a lease and 200 pings: 63 rounds there and back are less than a minute.
 const LEASED_MAX: usize = 64;
 /// Pings per second of each endpoint. Half of what agents allow: with two answers to each, 32 receive buffers last for 20 ms.
-const PINGS_PER_SECOND: u32 = 500;
+pub(super) const PINGS_PER_SECOND: u32 = 500;
 /// So long a pass is to take at least, with more pings for each pair where there are few: of one rail, and of all.
 const TAKES: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(40)];
 /// After the last ping is answered: a quarter of a second until the agent tells, and the way.

@@ -3,7 +3,7 @@
 use super::observe::Scene;
 use super::retest::Retest;
 use super::support::{Both, Through, through};
-use super::symptom::{Blame, Candidate, SHARE_MAX, Symptom, Usual};
+use super::symptom::{Blame, Candidate, SHARE_MAX, Symptom, Usual, is_of_figures};
 use crate::hypotheses::rank;
 use crate::{Component, Suspect};
 use rdmascope_model::Wall;
@@ -118,12 +118,13 @@ impl Doubt {
         let measured = |retest: &&Retest| measured_since(scene, retest, self.asked_at);
         let done = self.asked.iter().filter(measured).count();
         let late = scene.now.since(self.asked_at) > ROUND_WITHIN;
-        let round_over = done == self.asked.len() || late;
-        let enough = done * 2 >= self.asked.len() || late;
+        // Where nothing can be asked for, what is measured anyhow has to tell, for as long.
+        let answered = |share: usize| !self.asked.is_empty() && done * share >= self.asked.len();
+        let (round_over, enough) = (answered(1) || late, answered(2) || late);
         let pair = rank(best.blame.component) == 0;
         let nats = self.nats(scene, best, usual, &through);
-        let needed = if pair && figures(self.symptom) { PAIR_CONFIRMS } else { CONFIRMS };
-        let paid = best.gain > 0.0 || (pair && figures(self.symptom));
+        let needed = if pair && is_of_figures(self.symptom) { PAIR_CONFIRMS } else { CONFIRMS };
+        let paid = best.gain > 0.0 || (pair && is_of_figures(self.symptom));
         let waited = if pair { round_over } else { enough };
         let told_apart = apart || self.is_given_up(scene.now);
         // Who takes the place of another one has to be measured again, too.
@@ -171,24 +172,26 @@ impl Doubt {
 
     /// It suffered several times, whatever it is like when it is measured again.
     pub(crate) fn comes_and_goes(&self) -> bool {
-        self.episodes >= EPISODES_MIN && !figures(self.symptom)
+        self.episodes >= EPISODES_MIN && !is_of_figures(self.symptom)
     }
 
     /// It suffered twice, and so many peers with it that neither was a chance.
     fn came_back(&self) -> bool {
-        self.episodes >= 2 && self.pairs.iter().all(|pairs| *pairs >= PAIRS_BACK) && !figures(self.symptom)
+        self.episodes >= 2
+            && self.pairs.iter().all(|pairs| *pairs >= PAIRS_BACK)
+            && !is_of_figures(self.symptom)
     }
 
     /// It may well come back.
     fn is_remembered(&self, now: Wall) -> bool {
-        !figures(self.symptom) && now.since(self.last_bad) < REMEMBERED_FOR
+        !is_of_figures(self.symptom) && now.since(self.last_bad) < REMEMBERED_FOR
     }
 
     /// Nats of what was measured since the doubt began. The figures of one pair are two cells, which each round overwrites: they are
     /// added up.
     fn nats(&mut self, scene: &Scene<'_>, best: &Candidate, usual: &Usual, all: &Both) -> f64 {
         let share = best.share.min(SHARE_MAX);
-        if rank(best.blame.component) > 0 || !figures(self.symptom) {
+        if rank(best.blame.component) > 0 || !is_of_figures(self.symptom) {
             return self.symptom.nats(all.again.count, share, usual);
         }
         let new = through(scene, best, usual, Wall(self.heard_at.0 + 1)).again.count;
@@ -198,10 +201,6 @@ impl Doubt {
         }
         self.heard
     }
-}
-
-fn figures(symptom: Symptom) -> bool {
-    matches!(symptom, Symptom::Slow | Symptom::Narrow)
 }
 
 fn measured_since(scene: &Scene<'_>, retest: &Retest, since: Wall) -> bool {
@@ -233,8 +232,9 @@ impl Doubts {
             let recent = (1..=MISSED_MAX).contains(&doubt.missed);
             wide && !doubt.confirmed && recent && doubt.components.iter().any(either)
         };
-        let alike =
-            |doubt: &&Doubt| doubt.symptom == symptom || (!figures(symptom) && !figures(doubt.symptom));
+        let alike = |doubt: &&Doubt| {
+            doubt.symptom == symptom || (!is_of_figures(symptom) && !is_of_figures(doubt.symptom))
+        };
         let position =
             |fits: &dyn Fn(&Doubt) -> bool| self.list.iter().position(|doubt| alike(&doubt) && fits(doubt));
         let at = position(&shares).or_else(|| position(&related)).unwrap_or_else(|| {

@@ -16,11 +16,14 @@ mod symptom;
 #[cfg(test)]
 mod tests;
 mod told;
+mod walk;
 mod wider;
 #[cfg(test)]
 mod world;
 #[cfg(test)]
 mod world_fault;
+#[cfg(test)]
+mod world_random;
 #[cfg(test)]
 mod world_scene;
 mod yardstick;
@@ -68,6 +71,9 @@ pub struct Input<'a> {
     pub now: Wall,
     /// What was measured before that says nothing any more.
     pub fresh_for: Duration,
+    /// So long the receive buffers of an endpoint last for the mesh's pings while its host stands still; what is lost then may have been
+    /// lost there.
+    pub buffers_last: Duration,
 }
 
 /// Somebody who may be to blame.
@@ -104,7 +110,9 @@ impl Judge {
         let windows = Windows::with(self.doubts.begun(now).into_iter(), self.doubts.oldest_open(now));
         let fresh_ms = u64::try_from(fresh_for.as_millis()).unwrap_or(u64::MAX);
         let yardstick = Yardstick::new(matrix, &layout, input.ceilings, windows, now, fresh_ms);
-        let scene = Scene { matrix, layout: &layout, yardstick: &yardstick, windows, now, fresh_ms };
+        let buffers_ns = u64::try_from(input.buffers_last.as_nanos()).unwrap_or(u64::MAX);
+        let scene =
+            Scene { matrix, layout: &layout, yardstick: &yardstick, windows, now, fresh_ms, buffers_ns };
         let sums = Sums::new(&scene);
         let bad = sums.bad.clone();
         self.doubts.begin(now);

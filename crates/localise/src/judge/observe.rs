@@ -2,19 +2,20 @@
 
 use super::count::{Channel, Count, Fine, NO_TRIAL, Tally, Windows};
 use super::layout::Layout;
-use super::yardstick::Yardstick;
+use super::yardstick::{Yardstick, is_far};
 use crate::ping::{self, PingRow};
 use crate::row::{self, BandwidthRow, Kind, LatencyRow};
 use crate::verdict::{HOST_SLOW_HARDWARE_NS, HOST_SLOW_SOFTWARE_NS};
-use crate::{Component, EndpointIndex, Matrix};
-use rdmascope_model::{Cause, CountsInShort, Metric, PackedPings, Side, Spread, Wall};
+use crate::{EndpointIndex, Matrix};
+use rdmascope_model::{Cause, CountsInShort, PackedPings, Side, Spread, Wall};
 
 /// Trials that a failed batch stands for whose counts were not kept (those of another run of the coordinator).
 const UNCOUNTED: u32 = 9;
 /// Small pings of a batch that was measured by itself: those of the mesh have 40 at most.
 const ALONE_MIN: u32 = 100;
-/// A host that holds a packet for so long has stood still, nanoseconds: usual tails are a hundred times shorter.
-const STALL_NS: u64 = 20_000_000;
+/// A host that holds a packet for so long has stood still, nanoseconds: usual tails are a hundred times shorter. At the rate at which pairs
+/// are measured by themselves its receive buffers last no longer.
+pub(super) const STALL_NS: u64 = 20_000_000;
 
 /// What one cell shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,8 +35,8 @@ pub(crate) struct Observation {
     pub(crate) alone: bool,
     /// It is slow, and yet no slower than the longest cables make a pair.
     pub(crate) just: bool,
-    /// Nothing at all came back.
-    pub(crate) silent: bool,
+    /// It is slower than any fabric is, and no host's doing.
+    pub(crate) far: bool,
     /// Nats by which one lossy path among several is more likely than loss on all.
     pub(crate) one_path: f64,
 }
@@ -45,6 +46,23 @@ impl Observation {
     pub(crate) fn of_pair(mut self) -> Self {
         if self.just {
             self.either.of_mut(Channel::Slow).bad = 0;
+        }
+        self
+    }
+
+    /// What it says of packets that arrive or do not.
+    pub(crate) fn packets(self) -> Self {
+        self.without([Channel::Slow, Channel::Narrow])
+    }
+
+    /// What it says of how long it took.
+    pub(crate) fn figures(self) -> Self {
+        self.without([Channel::Small, Channel::Large])
+    }
+
+    fn without(mut self, channels: [Channel; 2]) -> Self {
+        for tally in [&mut self.forward, &mut self.backward, &mut self.either] {
+            channels.into_iter().for_each(|channel| *tally.of_mut(channel) = NO_TRIAL);
         }
         self
     }
@@ -66,105 +84,11 @@ pub(crate) struct Scene<'a> {
     pub(crate) now: Wall,
     /// What is older says nothing any more, milliseconds.
     pub(crate) fresh_ms: u64,
+    /// So long the receive buffers of a host that stands still last for the mesh's pings, nanoseconds.
+    pub(crate) buffers_ns: u64,
 }
 
 impl Scene<'_> {
-    /// All that is known of the pairs from one source, with the number of the target; a pair may come once for each metric.
-    pub(crate) fn from(&self, source: usize, mut each: impl FnMut(usize, &Observation)) {
-        let (matrix, index) = (self.matrix, number(source));
-        self.judged(source, matrix.latency.from(index), |target, row| {
-            self.latency(source, target, row).iter().for_each(|seen| each(target, seen));
-        });
-        self.judged(source, matrix.bandwidth.from(index), |target, row| {
-            self.bandwidth(source, target, row).iter().for_each(|seen| each(target, seen));
-        });
-        self.judged(source, matrix.ping.from(index), |target, row| {
-            self.ping(source, target, row).iter().for_each(|seen| each(target, seen));
-        });
-    }
-
-    /// Likewise, with pairs of which nothing went wrong told apart from `others`, by their window: of millions nearly all are so.
-    pub(crate) fn sorted_from(
-        &self,
-        source: usize,
-        mut fine: impl FnMut(usize, usize, Fine),
-        mut others: impl FnMut(usize, &Observation),
-    ) {
-        let (matrix, index) = (self.matrix, number(source));
-        self.judged(source, matrix.latency.from(index), |target, row| {
-            match self.fine_latency(source, target, row) {
-                Some((window, trials)) => fine(target, window, trials),
-                None => self.latency(source, target, row).iter().for_each(|seen| others(target, seen)),
-            }
-        });
-        self.judged(source, matrix.bandwidth.from(index), |target, row| {
-            self.bandwidth(source, target, row).iter().for_each(|seen| others(target, seen));
-        });
-        self.judged(source, matrix.ping.from(index), |target, row| {
-            match self.fine_ping(source, target, row) {
-                Some((window, trials)) => fine(target, window, trials),
-                None => self.ping(source, target, row).iter().for_each(|seen| others(target, seen)),
-            }
-        });
-    }
-
-    /// Those of a source's rows whose pair is judged.
-    #[inline]
-    fn judged<'a, const WORDS: usize>(
-        &self,
-        source: usize,
-        rows: impl Iterator<Item = (EndpointIndex, &'a [u32; WORDS])>,
-        mut each: impl FnMut(usize, &[u32; WORDS]),
-    ) {
-        for (target, row) in rows {
-            let target = target.0 as usize;
-            if target < self.layout.len && self.layout.is_pair(source, target) {
-                each(target, row);
-            }
-        }
-    }
-
-    /// All that is known of one pair.
-    pub(crate) fn between(&self, source: usize, target: usize, mut each: impl FnMut(&Observation)) {
-        if !self.layout.is_pair(source, target) {
-            return;
-        }
-        let (a, b) = (number(source), number(target));
-        let seen = [
-            self.matrix.ping.row(a, b).and_then(|row| self.ping(source, target, row)),
-            self.matrix.latency.row(a, b).and_then(|row| self.latency(source, target, row)),
-            self.matrix.bandwidth.row(a, b).and_then(|row| self.bandwidth(source, target, row)),
-        ];
-        seen.iter().flatten().for_each(&mut each);
-    }
-
-    /// All cells whose round trips cross a component.
-    pub(crate) fn through(&self, component: Component, mut each: impl FnMut(usize, usize, &Observation)) {
-        let layout = self.layout;
-        let crosses = |a: usize, b: usize| layout.crossing(component, a, b).any();
-        let ends = layout.ends(component);
-        for source in 0..layout.len {
-            match &ends {
-                Some(ends) if ends.binary_search(&u32::try_from(source).unwrap_or(u32::MAX)).is_err() => {
-                    for &target in ends.iter().filter(|&&target| crosses(source, target as usize)) {
-                        self.between(source, target as usize, |seen| each(source, target as usize, seen));
-                    }
-                }
-                _ => self.from(source, |target, seen| {
-                    if crosses(source, target) {
-                        each(source, target, seen);
-                    }
-                }),
-            }
-        }
-    }
-
-    /// Whether a pair was ever measured, however it came out.
-    pub(crate) fn is_known(&self, source: usize, target: usize) -> bool {
-        let (a, b) = (number(source), number(target));
-        Metric::ALL.iter().any(|&metric| self.matrix.written_at(metric, a, b).is_some())
-    }
-
     #[inline]
     fn age(&self, pair: (usize, usize), at_ms: u64) -> Option<u64> {
         let age_ms = self.now.0.saturating_sub(at_ms);
@@ -174,7 +98,7 @@ impl Scene<'_> {
 
     /// What [`Self::ping`] says of a batch of which nothing went wrong.
     #[inline]
-    fn fine_ping(&self, a: usize, b: usize, row: &PingRow) -> Option<(usize, Fine)> {
+    pub(super) fn fine_ping(&self, a: usize, b: usize, row: &PingRow) -> Option<(usize, Fine)> {
         if row::kind(row) != Kind::Known {
             return None;
         }
@@ -195,7 +119,7 @@ impl Scene<'_> {
 
     /// What [`Self::latency`] says of a probe that is as fast as others.
     #[inline]
-    fn fine_latency(&self, a: usize, b: usize, row: &LatencyRow) -> Option<(usize, Fine)> {
+    pub(super) fn fine_latency(&self, a: usize, b: usize, row: &LatencyRow) -> Option<(usize, Fine)> {
         if row::kind(row) != Kind::Known {
             return None;
         }
@@ -205,7 +129,7 @@ impl Scene<'_> {
     }
 
     #[inline]
-    fn ping(&self, a: usize, b: usize, row: &PingRow) -> Option<Observation> {
+    pub(super) fn ping(&self, a: usize, b: usize, row: &PingRow) -> Option<Observation> {
         let kind = row::kind(row);
         if matches!(kind, Kind::Never | Kind::Excluded) {
             return None;
@@ -215,20 +139,22 @@ impl Scene<'_> {
         if kind == Kind::Failed {
             let (cause, _, side) = ping::reason(row);
             let counted = Some(&pings).filter(|pings| pings.in_short().sent > 0);
-            return Some(Observation { age_ms, window, ..failed(cause, side, counted, UNCOUNTED)? });
+            let seen = self.failed(cause, side, counted, UNCOUNTED)?;
+            return Some(Observation { age_ms, window, ..seen });
         }
-        let mut seen = counts(&pings);
+        let mut seen = self.counts(&pings);
         (seen.age_ms, seen.window) = (age_ms, window);
         if let Some(ns) = pings.network_p50_ns() {
             let tier = (self.layout.tier(a, b), pings.by_hardware());
             let slow = self.yardstick.is_slow_ping(tier, window, seen.alone, ns);
+            seen.far = is_far(ns);
             seen.just = slow && !self.yardstick.is_slow_pair(tier, window, ns);
             seen.either.of_mut(Channel::Slow).add(Count::new(1, slow.into()));
         }
         Some(seen)
     }
 
-    fn latency(&self, a: usize, b: usize, row: &LatencyRow) -> Option<Observation> {
+    pub(super) fn latency(&self, a: usize, b: usize, row: &LatencyRow) -> Option<Observation> {
         let mut seen = self.dated((a, b), row)?;
         if row::kind(row) != Kind::Known {
             return self.failed_probe(&seen, row);
@@ -241,7 +167,7 @@ impl Scene<'_> {
         Some(seen)
     }
 
-    fn bandwidth(&self, a: usize, b: usize, row: &BandwidthRow) -> Option<Observation> {
+    pub(super) fn bandwidth(&self, a: usize, b: usize, row: &BandwidthRow) -> Option<Observation> {
         let mut seen = self.dated((a, b), row)?;
         if row::kind(row) != Kind::Known {
             return self.failed_probe(&seen, row);
@@ -259,7 +185,63 @@ impl Scene<'_> {
     ) -> Option<Observation> {
         let (Kind::Failed, (cause, _, side)) = (row::kind(row), row::reason(row)) else { return None };
         let Observation { age_ms, window, .. } = *dated;
-        Some(Observation { age_ms, window, ..failed(cause, side, None, 1)? })
+        Some(Observation { age_ms, window, ..self.failed(cause, side, None, 1)? })
+    }
+
+    /// What a failed probe shows. A cause that names somebody (a port that is down, an agent that is gone) is no sign of the network's.
+    fn failed(
+        &self,
+        cause: Cause,
+        side: Side,
+        counted: Option<&PackedPings>,
+        uncounted: u32,
+    ) -> Option<Observation> {
+        let mut seen = Observation::default();
+        match cause {
+            Cause::RetryExceeded | Cause::PathLost | Cause::NoFirstByte | Cause::Stalled | Cause::NoRoute => {
+                if let Some(pings) = counted {
+                    return Some(Observation { hosts: [Count::default(); 2], ..self.counts(pings) });
+                }
+                *seen.either.of_mut(Channel::Small) = Count::new(uncounted, uncounted);
+            }
+            // Answers after the time-out, half a second: no network holds a packet for so long.
+            Cause::PeerSilent if counted.is_some() => seen.hosts[1] = Count::new(1, 1),
+            // The peer's agent says nothing any more, and nobody answers for it: to others it looks dead.
+            Cause::PeerSilent => {
+                *seen.either.of_mut(Channel::Small) = Count::new(uncounted, uncounted);
+            }
+            Cause::HostStarved => seen.hosts[usize::from(side == Side::Target)] = Count::new(1, 1),
+            _ => return None,
+        }
+        Some(seen)
+    }
+
+    #[inline]
+    fn counts(&self, pings: &PackedPings) -> Observation {
+        let [small, large] = pings.counts();
+        let mut seen = Observation { alone: small.sent >= ALONE_MIN, ..Observation::default() };
+        if pings.all_answered() {
+            let both = Tally([Count::new(small.sent, 0), Count::new(large.sent, 0), NO_TRIAL, NO_TRIAL]);
+            (seen.forward, seen.backward) = (both, both);
+        } else {
+            size(&mut seen, Channel::Small, small, pings.stale() > 0);
+            size(&mut seen, Channel::Large, large, pings.stale() > 0);
+            seen.one_path = one_path(pings);
+        }
+        let (answered, late) = (small.answered + large.answered, small.late + large.late);
+        let [prober, responder] = pings.hosts();
+        let often = pings.host_delayed() * 2 >= answered.max(1);
+        let limit = host_limit(pings);
+        seen.hosts = [host(prober, limit, often, late > 0), host(responder, limit, often, late > 0)];
+        let overflows = |host: Option<Spread>| {
+            host.is_some_and(|host| host.max_ns > if seen.alone { STALL_NS } else { self.buffers_ns })
+        };
+        // A host stood still for so long that its receive buffers ran over: what was lost may have been lost there.
+        if late > 0 || overflows(prober) || overflows(responder) {
+            (seen.forward, seen.backward, seen.either) = Default::default();
+            seen.one_path = 0.0;
+        }
+        seen
     }
 
     fn dated<const WORDS: usize>(&self, pair: (usize, usize), row: &[u32; WORDS]) -> Option<Observation> {
@@ -273,66 +255,10 @@ pub(crate) fn number(at: usize) -> EndpointIndex {
     EndpointIndex(u32::try_from(at).unwrap_or(u32::MAX))
 }
 
-/// What a failed probe shows. A cause that names somebody (a port that is down, an agent that is gone) is no sign of the network's.
-fn failed(cause: Cause, side: Side, counted: Option<&PackedPings>, uncounted: u32) -> Option<Observation> {
-    let mut seen = Observation::default();
-    match cause {
-        Cause::RetryExceeded | Cause::PathLost | Cause::NoFirstByte | Cause::Stalled | Cause::NoRoute => {
-            if let Some(pings) = counted {
-                let silent = pings.counts().iter().all(|counts| counts.answered == 0);
-                return Some(Observation { hosts: [Count::default(); 2], silent, ..counts(pings) });
-            }
-            seen.silent = true;
-            *seen.either.of_mut(Channel::Small) = Count::new(uncounted, uncounted);
-        }
-        // Answers after the time-out, half a second: no network holds a packet for so long.
-        Cause::PeerSilent if counted.is_some() => seen.hosts[1] = Count::new(1, 1),
-        // The peer's agent says nothing any more, and nobody answers for it: to others it looks dead.
-        Cause::PeerSilent => {
-            seen.silent = true;
-            *seen.either.of_mut(Channel::Small) = Count::new(uncounted, uncounted);
-        }
-        Cause::HostStarved => seen.hosts[usize::from(side == Side::Target)] = Count::new(1, 1),
-        _ => return None,
-    }
-    Some(seen)
-}
-
-#[inline]
-fn counts(pings: &PackedPings) -> Observation {
-    let [small, large] = pings.counts();
-    let mut seen = Observation { alone: small.sent >= ALONE_MIN, ..Observation::default() };
-    if pings.all_answered() {
-        let both = Tally([Count::new(small.sent, 0), Count::new(large.sent, 0), NO_TRIAL, NO_TRIAL]);
-        (seen.forward, seen.backward) = (both, both);
-    } else {
-        size(&mut seen, Channel::Small, small, pings.stale() > 0);
-        size(&mut seen, Channel::Large, large, pings.stale() > 0);
-        seen.one_path = one_path(pings);
-    }
-    let (answered, late) = (small.answered + large.answered, small.late + large.late);
-    let [prober, responder] = pings.hosts();
-    let often = pings.host_delayed() * 2 >= answered.max(1);
-    let limit = host_limit(pings);
-    seen.hosts = [host(prober, limit, often, late > 0), host(responder, limit, often, late > 0)];
-    // A host stood still for a part of the batch: no network holds a packet for so long.
-    if late > 0 || stood_still(prober) || stood_still(responder) {
-        // What was lost while a host stood still was lost there.
-        (seen.forward, seen.backward, seen.either) = Default::default();
-        seen.one_path = 0.0;
-    }
-    seen
-}
-
 /// From here on the time inside a host is long by the clock that told it, nanoseconds.
 #[inline]
 fn host_limit(pings: &PackedPings) -> u64 {
     if pings.by_hardware() { HOST_SLOW_HARDWARE_NS } else { HOST_SLOW_SOFTWARE_NS }
-}
-
-#[inline]
-fn stood_still(host: Option<Spread>) -> bool {
-    host.is_some_and(|host| host.max_ns > STALL_NS)
 }
 
 /// Whether a host took long: always, for at least half of the answers, or once for very long.

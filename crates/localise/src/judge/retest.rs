@@ -49,7 +49,8 @@ pub(crate) fn choose(
     let most = OF_ONE[usize::from(rank(best.blame.component) > 0)];
     let mut pairs: Vec<(usize, usize)> = Vec::new();
     let mut add = |pair: (usize, usize)| {
-        if pairs.len() < most && !pairs.contains(&pair) && layout.is_pair(pair.0, pair.1) {
+        let new = pairs.len() < most && !pairs.contains(&pair) && layout.is_pair(pair.0, pair.1);
+        if new && would_tell(scene, &best.blame, pair) {
             pairs.push(pair);
         }
     };
@@ -67,6 +68,13 @@ pub(crate) fn choose(
         after: after(best.blame.symptom, round * SPREAD_BY + at),
     };
     (0..).zip(pairs).map(retest).collect()
+}
+
+/// Where a host stands still for longer than its buffers last, what is lost of pings that follow each other closely says nothing of the
+/// network: those of the mesh, which come one by one, have to do.
+fn would_tell(scene: &Scene<'_>, blame: &Blame, (a, b): (usize, usize)) -> bool {
+    let of_loss = matches!(blame.symptom, Symptom::Loss | Symptom::LargeLoss);
+    !(of_loss && scene.host_stood_still(a, b))
 }
 
 /// A job sends in phases, some of them as long as a probe, and what waits in its queues then is no fault. So figures of delay are

@@ -11,7 +11,7 @@ use super::layout::Layout;
 use super::observe::{Observation, Scene};
 use super::sums::{Counted, Sums};
 use super::support::ONE_PATH;
-use super::symptom::{Blame, Candidate, Symptom, Usual, explain, since_when};
+use super::symptom::{Blame, Candidate, Symptom, Usual, explain, is_of_figures, since_when};
 use crate::hypotheses::{self, Evidence, rank};
 use crate::{Component, PlaceIndex, Way};
 use std::rc::Rc;
@@ -160,7 +160,7 @@ impl<'a> Search<'a> {
         self.candidates(below, within).into_iter().reduce(better)
     }
 
-    /// Hosts that take long: whatever else goes through them says nothing, unless nothing comes back.
+    /// Hosts that take long: how long anything else takes that goes through them says nothing.
     pub(crate) fn hosts(&mut self) -> Vec<Candidate> {
         let mut found = Vec::new();
         for &node in self.scene.layout.of_node.keys() {
@@ -251,21 +251,24 @@ impl<'a> Search<'a> {
         let is_host = |blame: &Blame| blame.symptom == Symptom::Host;
         let parts: Vec<Blame> = explained.iter().filter(|blame| !is_host(blame)).copied().collect();
         scene.through(blame.component, |a, b, seen: &Observation| {
-            // A host that takes long answers late or loses some; that nothing at all comes back is something else.
-            if seen.silent && is_host(&blame) {
-                return;
-            }
-            let before = covered(layout, if seen.silent { &parts } else { explained }, a, b);
             let now = covered(layout, &[blame], a, b);
-            let counted = Counted {
-                forward: now.forward && !before.forward,
-                backward: now.backward && !before.backward,
-                either: now.either && !before.either,
-            };
-            sums.count(layout, (a, b), seen, counted, Tally::take);
+            // A host that takes long makes figures slow; what it may have lost was not counted.
+            let packets = (seen.packets(), false);
+            for (seen, of_hosts) in [packets, (seen.figures(), !seen.far)] {
+                if of_hosts || !is_host(&blame) {
+                    let before = covered(layout, if of_hosts { explained } else { &parts }, a, b);
+                    let counted = Counted {
+                        forward: now.forward && !before.forward,
+                        backward: now.backward && !before.backward,
+                        either: now.either && !before.either,
+                    };
+                    sums.count(layout, (a, b), &seen, counted, Tally::take);
+                }
+            }
         });
         self.explained.push(blame);
-        self.pairs.retain(|pair| !is_covered(layout, &blame, &pair.blame));
+        let concerned = |pair: &Blame| !is_host(&blame) || is_of_figures(pair.symptom);
+        self.pairs.retain(|pair| !(concerned(&pair.blame) && is_covered(layout, &blame, &pair.blame)));
     }
 }
 
@@ -276,8 +279,7 @@ fn better(one: Candidate, other: Candidate) -> Candidate {
 
 /// Whether a candidate is worth being measured again.
 pub(crate) fn is_doubtful(candidate: &Candidate) -> bool {
-    let figures = matches!(candidate.blame.symptom, Symptom::Slow | Symptom::Narrow);
-    if figures && rank(candidate.blame.component) == 0 {
+    if is_of_figures(candidate.blame.symptom) && rank(candidate.blame.component) == 0 {
         candidate.nats > PAIR_NATS
     } else {
         candidate.gain > DOUBT

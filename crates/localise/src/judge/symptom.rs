@@ -62,6 +62,11 @@ impl Usual {
     }
 }
 
+/// It shows in how long something takes, and not in what is lost.
+pub(crate) fn is_of_figures(symptom: Symptom) -> bool {
+    matches!(symptom, Symptom::Slow | Symptom::Narrow)
+}
+
 impl Symptom {
     pub(crate) fn count(self, tally: &Tally) -> Count {
         match self {

@@ -4,6 +4,7 @@ use super::told::Told;
 use super::world::{Fault, World};
 use crate::{Component, Confidence, Effect, EndpointIndex, IncidentState, PlaceIndex, Reason, Way};
 use rdmascope_model::Status;
+use std::time::Duration;
 
 const SEEDS: u64 = 3;
 
@@ -25,6 +26,15 @@ fn after(seed: u64, faults: &[Fault], seconds: u64) -> World {
     world.faults = faults.to_vec();
     world.warm_up();
     world.run(seconds);
+    world
+}
+
+/// Four nodes of which no leaf is known, as in a virtual machine.
+fn four_without_leaves(seed: u64) -> World {
+    let mut world = World::new(seed, 4, 1, 4);
+    world.places.of.iter_mut().flatten().for_each(|place| place.leaf = None);
+    world.places.leaves.clear();
+    world.moved();
     world
 }
 
@@ -250,14 +260,53 @@ fn a_cluster_that_is_narrow_throughout_is_below_the_ceiling() {
 #[test]
 fn one_dead_endpoint_of_four_without_known_leaves_is_named_although_the_others_hosts_are_busy() {
     for (seed, way) in [(0, Way::Both), (1, Way::In), (2, Way::Out)] {
-        let mut world = World::new(seed, 4, 1, 4);
-        world.places.of.iter_mut().flatten().for_each(|place| place.leaf = None);
-        world.places.leaves.clear();
-        world.moved();
+        let mut world = four_without_leaves(seed);
         world.warm_up();
         let busy = |node| Fault { host_ns: 5_000_000, ..Fault::new(Component::Node(PlaceIndex(node))) };
         world.faults = vec![Fault { way, ..Fault::lossy(endpoint(1), 1.0) }, busy(0), busy(2), busy(3)];
         world.run(60);
         assert!(world.open().contains(&vec![endpoint(1)]), "seed {seed}, {way:?}: {:?}", world.opened);
+    }
+}
+
+#[test]
+fn what_is_lost_beside_hosts_that_stand_still_is_blamed_unless_their_buffers_ran_over() {
+    for seed in 0..SEEDS {
+        let open = |buffers_last| {
+            let mut world = World::new(seed, 4, 1, 4);
+            world.buffers_last = buffers_last;
+            world.warm_up();
+            // 150 ms at the longest, in every batch: an emulated machine, or one with too few processors.
+            let busy = |node| Fault { host_ns: 50_000_000, ..Fault::new(Component::Node(PlaceIndex(node))) };
+            let lossy = Fault { way: Way::In, ..Fault::lossy(endpoint(2), 0.05) };
+            world.faults = (0..4).map(busy).chain([lossy]).collect();
+            world.run(90);
+            let blamed: Vec<_> = world.opened.iter().map(|(_, incident)| incident.suspect.effect).collect();
+            (world.open().contains(&vec![endpoint(2)]), blamed.contains(&Effect::Lossy))
+        };
+        assert_eq!(
+            open(Duration::from_secs(1)),
+            (true, true),
+            "seed {seed}: no buffer runs over at 10 pings a second"
+        );
+        assert_eq!(
+            open(Duration::from_millis(20)),
+            (false, false),
+            "seed {seed}: the hosts may have lost it"
+        );
+    }
+}
+
+#[test]
+fn a_delay_that_no_fabric_has_is_blamed_although_all_hosts_are_busy() {
+    for seed in 0..SEEDS {
+        let mut world = four_without_leaves(seed);
+        // As in an emulated machine: figures of one pair differ by a factor of two.
+        world.noise = (0.7, 0.01);
+        world.warm_up();
+        let busy = |node| Fault { host_ns: 5_000_000, ..Fault::new(Component::Node(PlaceIndex(node))) };
+        world.faults = (0..4).map(busy).chain([Fault::slow(endpoint(2), 5_000.0)]).collect();
+        world.run(90);
+        assert!(world.open().contains(&vec![endpoint(2)]), "seed {seed}: {:?}", world.opened);
     }
 }

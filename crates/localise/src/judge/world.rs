@@ -1,6 +1,7 @@
 //! A made-up cluster for the tests: it fills a matrix as the mesh would, breaks, and measures again what the judge asks for.
 
 pub(super) use super::world_fault::Fault;
+use super::world_random::{Random, mix};
 use super::{Input, Judge, Judged, Told};
 use crate::judge::layout::Layout;
 use crate::{
@@ -15,36 +16,6 @@ use std::time::Duration;
 
 pub(super) const START: u64 = 1_700_000_000_000;
 const LARGE: u32 = 4_096;
-
-/// SplitMix64.
-#[derive(Clone)]
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
-    }
-
-    pub(super) fn unit(&mut self) -> f64 {
-        (self.draw() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    pub(super) fn chance(&mut self, p: f64) -> bool {
-        self.unit() < p
-    }
-
-    /// About normal, deviation 1.
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
-    }
-}
-
-fn mix(z: u64) -> u64 {
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 pub(super) struct World {
     pub(super) matrix: Matrix,
@@ -64,6 +35,8 @@ pub(super) struct World {
     /// Deviation of figures in log space, and the share of them that are up to three times as large.
     pub(super) noise: (f64, f64),
     pub(super) batch: u32,
+    /// How long a host may stand still and lose nothing.
+    pub(super) buffers_last: Duration,
     layout: Layout,
     turn: usize,
     next_batch: u64,
@@ -120,6 +93,7 @@ impl World {
             noise_loss: 2e-5,
             noise: (0.03, 0.01),
             batch: u32::try_from(batch).unwrap(),
+            buffers_last: Duration::from_secs(1),
             layout,
             turn: 0,
             next_batch: 0,
@@ -369,6 +343,7 @@ impl World {
             told: &self.told,
             now: Wall(self.now_ms),
             fresh_for: Duration::from_millis(3 * self.coverage_ms().max(20_000)),
+            buffers_last: self.buffers_last,
         };
         let look = self.judge.look(&input);
         let names = Names { matrix: &self.matrix, places: &self.places };

@@ -14,6 +14,7 @@ impl World {
         let (matrix, windows, now, fresh_ms) =
             (&self.matrix, Windows::default(), Wall(self.now_ms), 1_000_000);
         let yardstick = Yardstick::new(matrix, &layout, &[], windows, now, fresh_ms);
-        ask(Scene { matrix, layout: &layout, yardstick: &yardstick, windows, now, fresh_ms })
+        let buffers_ns = u64::try_from(self.buffers_last.as_nanos()).unwrap();
+        ask(Scene { matrix, layout: &layout, yardstick: &yardstick, windows, now, fresh_ms, buffers_ns })
     }
 }

@@ -30,6 +30,8 @@ const SLOW_ALONE_BY: f64 = 1.10;
 /// share of faults found).
 const SOURCES_FEW: usize = 12;
 const FEW_WIDER: f64 = 1.375;
+/// Round trip in the network that no fabric has, nanoseconds: light goes 1,000 km of fibre and back in it.
+const FAR_NS: u32 = 10_000_000;
 /// A stream has less noise.
 const NARROW_BY: f64 = 1.08;
 /// Turns a median deviation into a standard deviation of the normal distribution.
@@ -207,18 +209,18 @@ impl Yardstick {
         alone: bool,
         ns: u32,
     ) -> bool {
-        let Some(usual) = self.pings.get(2 * tier + usize::from(hardware)) else { return false };
+        let Some(usual) = self.pings.get(2 * tier + usize::from(hardware)) else { return is_far(ns) };
         let mut usual = usual[window];
         if alone {
             usual.limit = (usual.limit * 6 / 10).max(parts_of(SLOW_ALONE_BY)).min(usual.limit);
         }
-        is_above(usual, ns)
+        is_far(ns) || is_above(usual, ns)
     }
 
     /// Slower than the longest cables make any of so many pairs.
     pub(crate) fn is_slow_pair(&self, (tier, hardware): (usize, bool), window: usize, ns: u32) -> bool {
         let usual = self.pings.get(2 * tier + usize::from(hardware)).map(|usual| usual[window]);
-        usual.is_some_and(|usual| is_above(Usual { limit: usual.limit * 3 / 2, ..usual }, ns))
+        is_far(ns) || usual.is_some_and(|usual| is_above(Usual { limit: usual.limit * 3 / 2, ..usual }, ns))
     }
 
     pub(crate) fn is_slow_latency(&self, tier: usize, ns: u32) -> bool {
@@ -234,6 +236,11 @@ impl Yardstick {
         let share = parts_of(CEILING_SHARE);
         below || (Layout::is_near(tier) && ceiling.is_some_and(|most| log(bps) < log(most) + share))
     }
+}
+
+/// Slow wherever others are, and whatever the hosts do meanwhile.
+pub(crate) fn is_far(ns: u32) -> bool {
+    ns > FAR_NS
 }
 
 fn is_above(usual: Usual, ns: u32) -> bool {

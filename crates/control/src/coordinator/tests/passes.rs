@@ -224,3 +224,21 @@ fn leases_ping_a_small_cluster_one_that_works_and_one_with_an_older_agent() {
     assert!(leased(&mut bench, &drained_pings(false)));
     assert!(!leased(&mut cluster(65, 1, Settings::default()), &drained_pings(false)), "a pass");
 }
+
+#[test]
+fn buffers_last_as_long_as_the_rate_lets_them_and_briefly_while_figures_of_a_pass_are_fresh() {
+    let mut bench = cluster(65, 1, Settings::default());
+    let last = |bench: &Bench| bench.c.buffers_last(bench.now);
+    assert_eq!(last(&bench), Duration::from_secs(1), "32 buffers, 10 pings a second, two answers to each");
+    let faster = cluster(3, 1, Settings { pings_per_second: 100, ..Settings::default() });
+    assert_eq!(last(&faster), Duration::from_millis(100));
+    bench.c.start_sweep_of(&drained_pings(false), bench.now).unwrap();
+    assert_eq!(last(&bench), Duration::from_millis(20), "500 a second");
+    while bench.c.sweep().unwrap().finished_at.is_none() {
+        bench.pass(Duration::from_secs(5));
+        (0..65).for_each(|node| bench.frame(node, ToCoordinator::Heartbeat(PauseFlags::default())));
+    }
+    assert_eq!(last(&bench), Duration::from_millis(20), "what it measured counts still");
+    bench.pass(bench.c.fresh_for());
+    assert_eq!(last(&bench), Duration::from_secs(1));
+}

@@ -134,6 +134,7 @@ impl World {
                 told: &[],
                 now: NOW,
                 fresh_for: Duration::from_secs(360),
+                buffers_last: Duration::from_secs(1),
             });
             let took = began.elapsed().as_secs_f64() * 1e3;
             assert!(!look.judged.is_empty(), "an endpoint loses a fifth of its pings, and nobody is blamed");
