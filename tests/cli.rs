@@ -23,3 +23,5 @@ mod incidents;
 mod many;
 #[path = "cli/reports.rs"]
 mod reports;
+#[path = "cli/selfcheck.rs"]
+mod selfcheck;

@@ -26,6 +26,8 @@ mod network;
 mod report;
 #[path = "lab/safety.rs"]
 mod safety;
+#[path = "lab/selfcheck.rs"]
+mod selfcheck;
 #[path = "lab/soundness.rs"]
 mod soundness;
 #[path = "lab/written_log.rs"]

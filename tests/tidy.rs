@@ -18,6 +18,10 @@ const MAY_SPAWN: &[(&str, &str)] = &[
         "reads of the machine may block in the kernel, and the one thread must not",
     ),
     ("crates/agent/src/main_loop.rs", "the agent's tasks, started in one place under the diagram of lib.rs"),
+    (
+        "crates/cli/src/selfcheck/own.rs",
+        "the coordinator of a self-check and who listens for signals, beside the thread that tests",
+    ),
     ("crates/cli/src/simulate/swarm.rs", "all simulated agents, beside the thread that measures"),
     ("crates/coordinator/src/lib.rs", "the coordinator's tasks, started in one place"),
     ("crates/coordinator/src/maintenance.rs", "the file of nodes in maintenance may lie on a slow disk"),

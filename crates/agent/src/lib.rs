@@ -22,6 +22,7 @@ use rdmascope_host::Host;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 /// Version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -61,6 +62,14 @@ pub enum Error {
     /// An operator's kernel-log rules cannot be used.
     #[error("kernel-log rules: {0}")]
     Rules(String),
+    /// It was to stay for one coordinator, and never reached it.
+    #[error("the coordinator at {coordinator} was not reached within {seconds} s")]
+    NeverReached {
+        /// Where it should be.
+        coordinator: String,
+        /// For so long.
+        seconds: u64,
+    },
     /// A metric's name is taken twice.
     #[error("the metrics cannot be set up")]
     Metrics(#[from] prometheus::Error),
@@ -76,6 +85,18 @@ pub fn rules(folder: &Path) -> Result<Rules, Error> {
     Rules::with_folder(&files).map_err(wrong)
 }
 
+/// How long an agent stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    /// Until it is told to stop; a coordinator that is away may come back at any time.
+    Always,
+    /// For one coordinator, which must be reached within this time: when it has been gone for ten seconds, the agent ends.
+    Once {
+        /// From its start.
+        reached_within: Duration,
+    },
+}
+
 /// Runs an agent until `shutdown` is ready. Machines are judged by `policy`.
 ///
 /// # Errors
@@ -85,7 +106,20 @@ pub async fn run(
     policy: Policy,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    run_on(Host::here()?, config, policy, shutdown).await
+    run_for(config, policy, Stay::Always, shutdown).await
+}
+
+/// The same, for no longer than it is to stay.
+///
+/// # Errors
+/// As [`run`]; or the one coordinator is never reached.
+pub async fn run_for(
+    config: &AgentConfig,
+    policy: Policy,
+    stay: Stay,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    start(Host::here()?, config, policy, stay, shutdown).await
 }
 
 /// The same over another machine than the one we run on, to measure or test an agent over a capture: what it reads is from there.
@@ -95,7 +129,17 @@ pub async fn run(
 pub async fn run_on(
     host: Host,
     config: &AgentConfig,
+    policy: Policy,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    start(host, config, policy, Stay::Always, shutdown).await
+}
+
+async fn start(
+    host: Host,
+    config: &AgentConfig,
     mut policy: Policy,
+    stay: Stay,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     config.exposure()?;
@@ -104,5 +148,5 @@ pub async fn run_on(
     }
     let coordinator = config.coordinator.clone().ok_or(Error::NoCoordinator)?;
     let token = config.token_file.as_deref().map(Token::read).transpose()?;
-    main_loop::run(host, config, policy, coordinator, token, shutdown).await
+    main_loop::run(host, (config, stay), policy, (coordinator, token), shutdown).await
 }

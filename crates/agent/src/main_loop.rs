@@ -2,7 +2,7 @@
 
 use crate::machine::{News, OwnTraffic, Watcher, held};
 use crate::uplink::{Happened, Queues};
-use crate::{Error, VERSION, http, probes, uplink};
+use crate::{Error, Stay, VERSION, http, probes, uplink};
 use rdmascope_checks::Policy;
 use rdmascope_config::{AgentConfig, HostPort, Token, TransportKind};
 use rdmascope_control::agent::{Action, Agent, Event, Identity};
@@ -25,6 +25,9 @@ const EVENTS_MAX: usize = 64;
 /// Without any deadline the state is looked at from time to time all the same.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// An agent that stays for one coordinator ends so long after that is gone: one that only restarts is back by then.
+const GONE_FOR: Duration = Duration::from_secs(10);
+
 struct Loop {
     state: Agent,
     clock: Clock,
@@ -37,14 +40,15 @@ struct Loop {
     /// Where whoever looks at the machine puts the answer.
     news: mpsc::Sender<News>,
     shown: Arc<http::Shown>,
+    /// When it ends if the coordinator is not reached until then, and whether it ever was.
+    ends: Option<(Mono, bool)>,
 }
 
 pub(crate) async fn run(
     host: Host,
-    config: &AgentConfig,
+    (config, stay): (&AgentConfig, Stay),
     policy: Policy,
-    coordinator: HostPort,
-    token: Option<Token>,
+    (coordinator, token): (HostPort, Option<Token>),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let node = node_name(config)?;
@@ -87,14 +91,25 @@ pub(crate) async fn run(
     } else {
         tasks.spawn(watcher.watch());
     }
+    let named = coordinator.to_string();
     tasks.spawn(uplink::keep(coordinator, token, happened_in));
     let transport = probes::Probes::new(config.transport, &host, clock, &woken, own_address);
     let counted = BTreeMap::new();
-    let mut this = Loop { state, clock, host, transport, queues: None, own, counted, news: news_in, shown };
+    let ends = match stay {
+        Stay::Always => None,
+        Stay::Once { reached_within } => Some((clock.now().mono.after(reached_within), false)),
+    };
+    let mut this =
+        Loop { state, clock, host, transport, queues: None, own, counted, news: news_in, shown, ends };
     tokio::pin!(shutdown);
     loop {
-        let wait =
-            this.state.next_wakeup().map_or(LONGEST, |at| at.since(this.clock.now().mono).min(LONGEST));
+        let now = this.clock.now().mono;
+        let leaves = this.leaves_at();
+        if leaves.is_some_and(|(at, _)| at <= now) {
+            break;
+        }
+        let wakes = this.state.next_wakeup().into_iter().chain(leaves.map(|(at, _)| at)).min();
+        let wait = wakes.map_or(LONGEST, |at| at.since(now).min(LONGEST));
         tokio::select! {
             () = &mut shutdown => break,
             Some(happened) = happened.recv() => this.uplink(happened),
@@ -107,7 +122,12 @@ pub(crate) async fn run(
     }
     info!("agent stops");
     this.close_all();
-    Ok(())
+    match (stay, this.leaves_at()) {
+        (Stay::Once { reached_within }, Some((at, false))) if at <= this.clock.now().mono => {
+            Err(Error::NeverReached { coordinator: named, seconds: reached_within.as_secs() })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn node_name(config: &AgentConfig) -> Result<String, Error> {
@@ -129,8 +149,22 @@ fn identity(node: &str, clock: Clock) -> Identity {
 }
 
 impl Loop {
+    /// When it ends by itself, unless the coordinator comes; and whether that was ever there.
+    fn leaves_at(&self) -> Option<(Mono, bool)> {
+        self.ends.filter(|_| !self.state.is_connected())
+    }
+
     fn feed(&mut self, event: Event) {
+        let was_connected = self.state.is_connected();
         self.state.handle(event, self.clock.now());
+        // One that refuses it, for its token or its version, was never reached.
+        if let Some((at, reached)) = &mut self.ends {
+            let connected = self.state.is_connected();
+            *reached |= connected;
+            if was_connected && !connected {
+                *at = self.clock.now().mono.after(GONE_FOR);
+            }
+        }
         while let Some(action) = self.state.poll_action() {
             self.act(action);
         }

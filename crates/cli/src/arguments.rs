@@ -3,9 +3,10 @@
 use crate::check_arguments::{CaptureFlags, CheckFlags, ExplainFlags};
 use crate::cluster_arguments::{
     AckFlags, DiagnoseFlags, EventsFlags, FindingsFlags, IncidentsFlags, MaintenanceFlags, NodesCommand,
-    ReplayFlags,
+    ReplayFlags, duration,
 };
 use crate::probe_arguments::{ProbeFlags, class};
+use crate::selfcheck::SelfcheckFlags;
 use crate::simulate::SimulateFlags;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_config::HostPort;
@@ -13,6 +14,7 @@ use rdmascope_expose::api::MetricChoice;
 use rdmascope_model::EndpointName;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 const ABOUT: &str = "\
 Finds out which node, port, cable, switch or setting of an RDMA cluster (RoCE v2, InfiniBand) is broken, before a \
@@ -30,11 +32,12 @@ Start here:
   rdmascope sweep                          measure every pair now
   rdmascope matrix                         show what was measured
   rdmascope probe NODE1 NODE2              why does this pair not work?
+  rdmascope selfcheck --preset 400g --nodes LIST   may this batch be handed over?
   rdmascope diagnose                       what is wrong, who, what to do?
   rdmascope diagnose --nodes NODE1,NODE2   is it the network?
 
 Exit codes: 0 fine, 1 it did not work, 64 wrong usage, 78 wrong configuration.
-`check`: 0 ok, 1 warn, 2 fail, 3 could not judge (or wrong usage).
+`check`, `selfcheck`: 0 ok, 1 warn, 2 fail, 3 could not judge (or wrong usage).
 `diagnose`: 0 nothing is wrong, 1 something is, 3 cannot say.";
 
 /// The whole command line.
@@ -62,6 +65,7 @@ pub(crate) enum Command {
     Matrix(MatrixFlags),
     Sweep(SweepFlags),
     Probe(ProbeFlags),
+    Selfcheck(SelfcheckFlags),
     /// Let no probe start: anywhere, on some nodes, or bandwidth alone
     #[command(after_help = "\
 Examples:
@@ -290,6 +294,8 @@ pub(crate) struct CoordinatorFlags {
 Examples:
   rdmascope agent --coordinator head:8080 --token-file /etc/rdmascope/token
   rdmascope agent --config /etc/rdmascope/rdmascope.yaml
+For one self-check, on every node of the batch:
+  srun -N16 rdmascope agent --once --coordinator head:8080 --token-file token
 Without RDMA, to try it out:
   rdmascope agent --coordinator 127.0.0.1:8080 --transport tcp --node-name a")]
 pub(crate) struct AgentFlags {
@@ -318,6 +324,12 @@ pub(crate) struct AgentFlags {
     /// /run/rdmascope]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) state_dir: Option<PathBuf>,
+    /// Stay only as long as the coordinator: end 10 s after it is gone, and fail where none is reached
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// With --once: how long to try to reach it first
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = duration, requires = "once")]
+    pub(crate) wait: Duration,
 }
 
 /// What carries the probes.

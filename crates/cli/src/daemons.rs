@@ -2,7 +2,9 @@
 
 use crate::arguments::{AgentFlags, CoordinatorFlags, Transport};
 use crate::failure::{Failure, code};
+use crate::selfcheck::SelfcheckFlags;
 use crate::{config_check, logs};
+use rdmascope_agent::Stay;
 use rdmascope_checks::Policy;
 use rdmascope_config::{AgentConfig, Config, CoordinatorConfig, TransportKind};
 use rdmascope_model::in_one_line;
@@ -35,6 +37,20 @@ pub(crate) fn coordinator(flags: &CoordinatorFlags) -> Result<u8, Failure> {
     })
 }
 
+/// The settings of the coordinator that a self-check is itself: nothing but what it asks for is measured.
+pub(crate) fn coordinator_of_selfcheck(flags: &SelfcheckFlags) -> Result<CoordinatorConfig, Failure> {
+    let config = settings(flags.config.as_deref())?;
+    let coordinator = CoordinatorConfig {
+        listen: flags.listen.unwrap_or(config.coordinator.listen),
+        token_file: flags.at.token_file.clone().or(config.coordinator.token_file),
+        insecure: flags.insecure || config.coordinator.insecure,
+        state_dir: None,
+        ..config.coordinator
+    };
+    coordinator.exposure().map_err(|exposed| Failure::new(code::CONFIG, exposed.to_string()))?;
+    Ok(coordinator)
+}
+
 /// Runs an agent until it is told to stop.
 pub(crate) fn agent(flags: &AgentFlags) -> Result<u8, Failure> {
     let config = settings(flags.config.as_deref())?;
@@ -46,9 +62,10 @@ pub(crate) fn agent(flags: &AgentFlags) -> Result<u8, Failure> {
     }
     agent.exposure().map_err(|exposed| Failure::new(code::CONFIG, exposed.to_string()))?;
     logs::set_up(&config.log)?;
+    let stay = if flags.once { Stay::Once { reached_within: flags.wait } } else { Stay::Always };
     until_signal(|stop| async move {
         let shutdown = async { drop(stop.await) };
-        rdmascope_agent::run(&agent, policy, shutdown).await.map_err(agent_failed)
+        rdmascope_agent::run_for(&agent, policy, stay, shutdown).await.map_err(agent_failed)
     })
 }
 
@@ -94,7 +111,7 @@ fn announce(address: SocketAddr) {
     let _ = writeln!(std::io::stdout(), "listening on http://{address}");
 }
 
-fn coordinator_failed(error: rdmascope_coordinator::Error) -> Failure {
+pub(crate) fn coordinator_failed(error: rdmascope_coordinator::Error) -> Failure {
     use rdmascope_coordinator::Error;
     match &error {
         Error::Listen { address, source } => cannot_listen(*address, source, "coordinator"),
@@ -111,6 +128,9 @@ fn agent_failed(error: rdmascope_agent::Error) -> Failure {
         Error::Listen { address, source } => cannot_listen(*address, source, "agent"),
         Error::Exposed(_) | Error::Token(_) => Failure::new(code::CONFIG, in_one_line(&error)),
         Error::Rules(_) => Failure::new(code::CONFIG, in_one_line(&error)),
+        Error::NeverReached { .. } => Failure::new(code::FAILED, in_one_line(&error)).then(
+            "is the coordinator running there, and can this node reach it? wait longer with --wait TIME",
+        ),
         Error::NoCoordinator | Error::NodeName(_) => Failure::new(code::USAGE, in_one_line(&error)),
         Error::Host(_) | Error::NoAddress(_) | Error::Metrics(_) => {
             Failure::new(code::FAILED, in_one_line(&error))

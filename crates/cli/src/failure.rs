@@ -45,6 +45,11 @@ impl Failure {
         &self.text
     }
 
+    /// What to do about it; empty where nothing is known.
+    pub(crate) fn next_step(&self) -> &str {
+        &self.next_step
+    }
+
     /// Prints it, once, to standard error.
     pub(crate) fn tell(&self) {
         let mut text = format!("rdmascope: {}\n", self.text);

@@ -25,6 +25,7 @@ mod probe_arguments;
 mod reasons;
 mod replay;
 mod report;
+mod selfcheck;
 mod simulate;
 mod sweep;
 mod table;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Matrix(flags) => matrix::run(flags),
         Command::Sweep(flags) => sweep::run(flags),
         Command::Probe(flags) => probe::run(flags),
+        Command::Selfcheck(flags) => selfcheck::run(flags),
         Command::Simulate(flags) => simulate::run(flags),
         Command::Pause(flags) => pause::run(flags, true),
         Command::Resume(flags) => pause::run(flags, false),
@@ -86,6 +88,6 @@ fn told_by_clap(error: &clap::Error) -> ExitCode {
             Failure::new(code::USAGE, text.strip_prefix("error: ").unwrap_or(&text).trim_end()).tell();
         }
     }
-    let judges = std::env::args_os().nth(1).is_some_and(|first| first == "check");
+    let judges = std::env::args_os().nth(1).is_some_and(|first| first == "check" || first == "selfcheck");
     ExitCode::from(if judges { code::CHECK_UNKNOWN } else { code::USAGE })
 }

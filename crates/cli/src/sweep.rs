@@ -63,6 +63,7 @@ fn request(flags: &SweepFlags) -> Result<SweepRequest, Failure> {
         quick: flags.quick,
         passes: flags.passes,
         seed: flags.seed,
+        message_bytes: None,
         dry_run: false,
     })
 }

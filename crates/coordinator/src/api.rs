@@ -53,6 +53,8 @@ pub(crate) fn router(hub: Arc<Hub>) -> Router {
         .route("/api/v1/pairs/{source}/{target}", get(pair))
         .route("/api/v1/sweeps", get(sweeps).post(commands::start_sweep))
         .route("/api/v1/sweeps/{id}", get(sweep))
+        .route("/api/v1/sweeps/{id}/pairs", get(sweep_pairs))
+        .route("/api/v1/sweeps/{id}/cancel", post(commands::cancel_sweep))
         .route("/api/v1/probes", post(commands::start_probe))
         .route("/api/v1/probes/{id}", get(probe))
         .route("/api/v1/incasts", post(commands::start_incast))
@@ -127,10 +129,21 @@ async fn sweep(State(hub): State<Arc<Hub>>, Path(id): Path<String>) -> Response 
     });
     match found {
         Some(view) => json(StatusCode::OK, &view),
-        None => {
-            problem(&Problem::not_found(format!("no sweep {number}; GET /api/v1/sweeps lists what there is")))
-        }
+        None => no_sweep(number),
     }
+}
+
+async fn sweep_pairs(State(hub): State<Arc<Hub>>, Path(id): Path<String>) -> Response {
+    let Ok(number) = id.parse::<u64>() else { return bad_number("sweep", &id) };
+    let found = hub.read(|state, _| {
+        let sweep = state.sweep().filter(|sweep| sweep.id == number)?;
+        Some(sweep_views::pairs(state, sweep))
+    });
+    found.map_or_else(|| no_sweep(number), |list| json(StatusCode::OK, &list))
+}
+
+fn no_sweep(number: u64) -> Response {
+    problem(&Problem::not_found(format!("no sweep {number}; GET /api/v1/sweeps lists what there is")))
 }
 
 async fn probe(State(hub): State<Arc<Hub>>, Path(id): Path<String>) -> Response {

@@ -1,15 +1,17 @@
 //! The calls that change something or put load on the cluster: they need the token where there is one.
 
-use crate::api::{BODY_BYTES_MAX, json, problem};
+use crate::api::{BODY_BYTES_MAX, bad_number, json, problem};
 use crate::hub::Hub;
 use crate::{report, sweeps, views};
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use rdmascope_control::coordinator::{self, CommandError, Measure, PairRequest};
-use rdmascope_expose::api::{IncastRequest, PauseRequest, ProbeRequest, Problem, SweepRequest};
+use rdmascope_expose::api::{
+    CancelRequest, IncastRequest, PauseRequest, ProbeRequest, Problem, SweepRequest,
+};
 use rdmascope_link::PauseFlags;
 use rdmascope_localise::pair::PATHS_DEFAULT;
 use serde::de::DeserializeOwned;
@@ -85,6 +87,30 @@ pub(crate) async fn start_sweep(
                 "sweep begins"
             );
             json(StatusCode::ACCEPTED, &view)
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// `POST /api/v1/sweeps/{id}/cancel`.
+pub(crate) async fn cancel_sweep(
+    State(hub): State<Arc<Hub>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let Ok(number) = id.parse::<u64>() else { return bad_number("sweep", &id) };
+    if let Err(wrong) = request::<CancelRequest>(&hub, &headers, body) {
+        return problem(&wrong);
+    }
+    let ended = hub.write(|state, now| {
+        state.cancel_sweep(number, now)?;
+        Ok(state.sweep().map(|sweep| sweeps::sweep(state, sweep, now, true)))
+    });
+    match ended {
+        Ok(view) => {
+            info!(sweep = number, "sweep is ended early");
+            json(StatusCode::OK, &view)
         }
         Err(error) => refused(&error),
     }

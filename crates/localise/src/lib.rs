@@ -1,6 +1,7 @@
 //! The matrix: what is known of each ordered pair, how old it is, what that makes of it, and whom it blames; and the report of one pair in
 //! depth.
 
+pub mod batch;
 mod brief;
 mod cell;
 mod columns;

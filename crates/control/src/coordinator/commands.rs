@@ -2,7 +2,7 @@
 
 use super::Action;
 use super::Coordinator;
-use super::plan::SweepOrder;
+use super::order::SweepOrder;
 use rdmascope_link::{PauseFlags, ToAgent};
 use rdmascope_localise::EndpointIndex;
 use rdmascope_model::{EndpointName, Metric, Now};
@@ -61,6 +61,22 @@ impl Coordinator {
         self.changed = true;
         self.run(now);
         Ok(id)
+    }
+
+    /// Ends the operator's sweep of this number early: what runs is measured to its end, the rest is not run.
+    ///
+    /// # Errors
+    /// There is no such sweep, or it is over.
+    pub fn cancel_sweep(&mut self, id: u64, now: Now) -> Result<(), CommandError> {
+        if self.work.sweep().is_none_or(|sweep| sweep.id != id) {
+            return Err(CommandError::Unknown(format!("no sweep {id}")));
+        }
+        if !self.work.cancel_sweep(now) {
+            return Err(CommandError::Conflict(format!("sweep {id} is over already")));
+        }
+        self.changed = true;
+        self.run(now);
+        Ok(())
     }
 
     pub(super) fn not_paused(&self) -> Result<(), CommandError> {

@@ -3,7 +3,8 @@
 
 use super::Coordinator;
 use super::continuous::{BYTES_PER_PING, PINGS_PER_BATCH, Reach};
-use super::plan::{SweepOrder, SweepPlan};
+use super::order::SweepOrder;
+use super::plan::SweepPlan;
 use super::seats::{CrossRail, Seat, Wanted};
 use super::sweep::Pass;
 use rdmascope_link::PINGS_SINCE;
@@ -28,8 +29,7 @@ impl Coordinator {
         let narrowed = order.nodes.is_some() || !order.devices.is_empty() || order.quick.is_some();
         let marked = order.class.unwrap_or(0) != 0 || order.passes > 1;
         let new = |seat: &Seat| {
-            let node = self.places().nodes.get(seat.node.0 as usize);
-            let agent = node.and_then(|node| self.members.agent(node));
+            let agent = self.members.agent(&self.matrix.name(seat.index).node);
             seat.pinged && agent.is_some_and(|agent| agent.protocol >= PINGS_SINCE)
         };
         let all_ping = seats.len() > LEASED_MAX && seats.iter().all(new);
@@ -44,6 +44,9 @@ impl Coordinator {
         let batch = (rate * takes.as_secs() / peers).clamp(PINGS_PER_BATCH.0, PINGS_PER_BATCH.1) / 3 * 3;
         let pairs = reach.same_pairs + reach.cross_pairs;
         let cross_rail = if order.cross_rail { CrossRail::All } else { CrossRail::Never };
+        // Who is told of is looked up by number.
+        let mut by_number = seats.to_vec();
+        by_number.sort_by_key(|seat| seat.index);
         let pass = Pass {
             sweep: MeshSweep {
                 number: 0,
@@ -53,7 +56,7 @@ impl Coordinator {
             },
             wanted: Wanted { cross_rail, unless_pinged: false, quick: None },
             ends_by: Mono(0),
-            seats: seats.to_vec(),
+            seats: by_number,
             told: vec![0; (seats.len() * seats.len()).div_ceil(64)],
         };
         let plan = SweepPlan {

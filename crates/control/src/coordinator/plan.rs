@@ -5,13 +5,14 @@
 //! are any, what [`FIRST_GUESS`] says.
 
 use super::commands::CommandError;
+use super::order::{KEPT_ENDPOINTS_MAX, SweepOrder, check};
 use super::seats::{CrossRail, Seat, Wanted};
 use super::settings::Settings;
 use super::sweep::{Pass, ways};
 use super::turns::{Scheme, Turns};
 use super::work::Origin;
 use super::{Coordinator, caps};
-use rdmascope_localise::{EndpointIndex, PlaceIndex};
+use rdmascope_localise::{EndpointIndex, PlaceIndex, Places};
 use rdmascope_model::{Load, Metric, Now, ProbeSpec, Urgency};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,36 +24,6 @@ const FIRST_GUESS: [(Metric, Duration); 3] = [
     (Metric::Bandwidth, Duration::from_millis(230)),
     (Metric::Ping, Duration::from_millis(410)),
 ];
-/// Most relabellings of one sweep: what ten show is no chance any more.
-const PASSES_MAX: u32 = 10;
-/// Most random rounds of a quick sweep.
-const QUICK_MAX: u32 = 64;
-/// Most endpoints of a sweep in another class: its figures are kept with it and not in the matrix, 32 bytes for each pair.
-const CLASS_ENDPOINTS_MAX: usize = 1_024;
-
-/// What an operator wants swept.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SweepOrder {
-    /// What to measure, in this order.
-    pub metrics: Vec<Metric>,
-    /// The nodes carry no job.
-    pub drained: bool,
-    /// Only between these nodes, also where they are in maintenance; `None`: all that are in none.
-    pub nodes: Option<Vec<String>>,
-    /// Only these RDMA devices; empty: all.
-    pub devices: Vec<String>,
-    /// DSCP, or service level on InfiniBand.
-    pub class: Option<u8>,
-    /// Pairs of two rails, too.
-    pub cross_rail: bool,
-    /// Only so many random partners for each endpoint.
-    pub quick: Option<u32>,
-    /// How often every pair is measured, each time beside other pairs; 0 is 1.
-    pub passes: u32,
-    /// Decides which pairs are measured side by side; `None`: another one for each sweep.
-    pub seed: Option<u64>,
-}
-
 /// What a sweep is going to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SweepPlan {
@@ -94,6 +65,8 @@ pub(super) struct Prepared {
     pub(super) urgency: Urgency,
     pub(super) origin: Origin,
     pub(super) named: bool,
+    /// What it finds is kept with it.
+    pub(super) keeps: bool,
     /// Set where a pass of pings carries it out.
     pub(super) pass: Option<Pass>,
     pub(super) plan: SweepPlan,
@@ -112,13 +85,14 @@ impl Coordinator {
     pub(super) fn prepare(&self, order: &SweepOrder) -> Result<Prepared, CommandError> {
         check(order, &self.settings)?;
         let (chosen, in_maintenance) = self.chosen(order)?;
-        let seats = self.seats(&chosen);
+        let seats = self.by_name(&chosen);
         for fabric in seats.iter().map(|seat| seat.fabric).collect::<BTreeSet<_>>() {
             super::ask::check_class(order.class, fabric)?;
         }
-        if order.class.is_some_and(|class| class > 0) && seats.len() > CLASS_ENDPOINTS_MAX {
+        if order.keeps() && seats.len() > KEPT_ENDPOINTS_MAX {
             let text = format!(
-                "a sweep in another class is for {CLASS_ENDPOINTS_MAX} endpoints at most, and these are {}: name fewer nodes",
+                "a sweep in another class or with other messages is for {KEPT_ENDPOINTS_MAX} endpoints at most, and these are {}: \
+                 name fewer nodes",
                 seats.len()
             );
             return Err(CommandError::Conflict(text));
@@ -131,11 +105,12 @@ impl Coordinator {
         let mut prepared = Prepared {
             seats,
             scheme: Scheme { wanted, passes, seed },
-            specs: order.metrics.iter().map(|metric| ProbeSpec::usual(*metric)).collect(),
+            specs: order.metrics.iter().map(|metric| order.spec(*metric)).collect(),
             class: order.class,
             urgency: if order.drained { Urgency::Drained } else { Urgency::Operator },
             origin: Origin::Sweep,
             named: order.nodes.is_some(),
+            keeps: order.keeps(),
             pass: None,
             plan: SweepPlan { in_maintenance, ..SweepPlan::default() },
         };
@@ -207,6 +182,22 @@ impl Coordinator {
         Ok((chosen, in_maintenance))
     }
 
+    /// Their seats in the order of their names, and all numbers in it, too: who was heard of first must not change which pairs a seed puts
+    /// side by side.
+    fn by_name(&self, chosen: &[EndpointIndex]) -> Vec<Seat> {
+        let mut seats = self.seats(chosen);
+        seats.sort_by(|a, b| self.matrix.name(a.index).cmp(self.matrix.name(b.index)));
+        let Places { nodes, rails, leaves, .. } = self.places();
+        let ranks = [nodes, rails, leaves].map(|names| ranks(names));
+        let rank = |kind: usize, at: PlaceIndex| ranks[kind].get(at.0 as usize).copied().unwrap_or(at);
+        for seat in &mut seats {
+            seat.node = rank(0, seat.node);
+            seat.rail = seat.rail.map(|rail| rank(1, rail));
+            seat.leaf = seat.leaf.map(|leaf| rank(2, leaf));
+        }
+        seats
+    }
+
     pub(super) fn seats(&self, indices: &[EndpointIndex]) -> Vec<Seat> {
         let seat = |&index: &EndpointIndex| {
             let (place, info) = (self.places().place(index)?, &self.members.endpoint(index)?.info);
@@ -265,8 +256,8 @@ impl Coordinator {
         let mut loads = Loads::default();
         let seats = turns.seats();
         let machine = |seat: &Seat| {
-            let node = self.places().nodes.get(seat.node.0 as usize)?;
-            self.members.agent(node).map(|agent| agent.machine.as_str())
+            let agent = self.members.agent(&self.matrix.name(seat.index).node);
+            agent.map(|agent| agent.machine.as_str())
         };
         let machines: Vec<_> = seats.iter().map(machine).collect();
         let mut at_machine: BTreeMap<&str, u64> = BTreeMap::new();
@@ -358,19 +349,13 @@ impl Loads {
     }
 }
 
-fn check(order: &SweepOrder, settings: &Settings) -> Result<(), CommandError> {
-    let refuse = |text: String| Err(CommandError::Conflict(text));
-    if order.cross_rail && !settings.rails_routed {
-        return refuse("rails are not routed to each other (coordinator.rails_routed)".to_owned());
+/// The place of each name in their order.
+fn ranks(names: &[String]) -> Vec<PlaceIndex> {
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    order.sort_by_key(|at| &names[*at]);
+    let mut ranks = vec![PlaceIndex(0); names.len()];
+    for (rank, at) in (0..).zip(order) {
+        ranks[at] = PlaceIndex(rank);
     }
-    if order.passes > PASSES_MAX {
-        return refuse(format!("a sweep measures every pair {PASSES_MAX} times at most"));
-    }
-    match order.quick {
-        Some(0) => refuse("a quick sweep needs at least one round".to_owned()),
-        Some(rounds) if rounds > QUICK_MAX => {
-            refuse(format!("a quick sweep has {QUICK_MAX} rounds at most; leave it out for all pairs"))
-        }
-        _ => Ok(()),
-    }
+    ranks
 }

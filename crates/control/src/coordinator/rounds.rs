@@ -119,16 +119,13 @@ impl Rounds {
         tracks.sort_unstable();
         tracks.dedup();
         // Nodes are in the same order in all groups, so that most pairs of one node fall into one round.
-        let chance = |seat: &Seat| match (wanted.quick, seed) {
-            (Some(_), _) => drawn(seed, u64::from(seat.index.0)),
-            (None, 0) => u64::from(seat.node.0),
-            (None, _) => drawn(seed, u64::from(seat.node.0)),
+        let chance = |at: u32| match (wanted.quick, u64::from(seats[at as usize].node.0)) {
+            (Some(_), _) => drawn(seed, u64::from(at)),
+            (None, node) if seed == 0 => node,
+            (None, node) => drawn(seed, node),
         };
         let mut order: Vec<u32> = (0..count(seats)).collect();
-        order.sort_by_cached_key(|&at| {
-            let seat = &seats[at as usize];
-            (place(at as usize), chance(seat), seat.index)
-        });
+        order.sort_by_cached_key(|&at| (place(at as usize), chance(at), at));
         let mut rounds = Self {
             seats: seats.to_vec(),
             wanted,

@@ -42,6 +42,7 @@ impl Coordinator {
                 urgency: Urgency::Background,
                 origin: Origin::Background,
                 named: false,
+                keeps: false,
                 pass: None,
                 plan: SweepPlan::default(),
             };

@@ -1,8 +1,8 @@
 //! What a lease or a known state of the machine makes of cells and runs.
 
+use super::found::Found;
 use super::lease::{CellNews, Lease, counters};
 use super::runs::Ended;
-use super::sweep::Found;
 use super::work::{Ending, Job, Origin};
 use super::{Action, Coordinator, Probed, caps};
 use rdmascope_link::{ProbeResult, ToAgent};
@@ -61,10 +61,8 @@ impl Coordinator {
         news: &CellNews,
         now: Now,
     ) -> Ending {
-        let Some(metric) = job.cell() else {
-            self.keep_with_sweep(source, target, job, news);
-            return Ending::of(news);
-        };
+        self.keep_with_sweep(source, target, job, news);
+        let Some(metric) = job.cell() else { return Ending::of(news) };
         let (ending, probed) = match news {
             CellNews::Measured(result) if let Some((failure, figures)) = silence(result) => {
                 let cause = failure.cause;
@@ -94,24 +92,11 @@ impl Coordinator {
         ending
     }
 
-    /// What a sweep in another class finds is no figure of the matrix.
+    /// What a sweep with other messages or in another class finds is no figure of the matrix.
     fn keep_with_sweep(&mut self, source: EndpointIndex, target: EndpointIndex, job: &Job, news: &CellNews) {
-        let value = match news {
-            CellNews::Measured(result) => match (&result.outcome, silence(result)) {
-                (_, Some((failure, _))) => Err(failure.cause.id()),
-                (Outcome::Latency(stats, _), _) => Ok(stats.p50_ns),
-                (Outcome::Bandwidth(stats, _), _) => Ok(stats.average_bps),
-                (Outcome::Pings(stats), _) => match &stats.network {
-                    Some(network) => Ok(network.p50_ns),
-                    None => return,
-                },
-                _ => return,
-            },
-            CellNews::Failed(failure) => Err(failure.cause.id()),
-            CellNews::Excluded(_) | CellNews::Nothing => return,
-        };
-        if let Some(metric) = job.spec.metric() {
-            self.work.found(job.origin, Found { metric, source, target, value });
+        let Some(metric) = job.spec.metric() else { return };
+        if let Some(found) = Found::of(metric, source, target, news) {
+            self.work.found(job.origin, found);
         }
     }
 
@@ -131,7 +116,7 @@ impl Coordinator {
 }
 
 /// Why pings of which none was answered failed.
-fn silence(result: &ProbeResult) -> Option<(Failure, PackedPings)> {
+pub(super) fn silence(result: &ProbeResult) -> Option<(Failure, PackedPings)> {
     match &result.outcome {
         Outcome::Pings(stats) => {
             let figures = PingFigures::from(&**stats);

@@ -1,5 +1,6 @@
 //! One sweep: what it set out to do, how far it is, and what comes next in it.
 
+use super::found::Found;
 use super::plan::{Prepared, SweepPlan};
 use super::seats::{Seat, Wanted};
 use super::turns::{Turn, Turns};
@@ -42,14 +43,18 @@ pub struct Sweep {
     pub out_of_bytes: bool,
     /// Endpoints that failed with everybody, twice: the rest of their pairs was not run.
     pub given_up: BTreeSet<EndpointIndex>,
-    /// What it found of each pair, where that is no figure of the matrix.
+    /// What it found of each pair, where that is no figure of the matrix. A later look at a pair stands behind an earlier one.
     pub found: Vec<Found>,
+    /// Somebody ended it early.
+    pub cancelled: bool,
+    /// What it finds is kept with it.
+    pub(super) keeps: bool,
     /// Somebody named its nodes: a maintenance does not keep them out.
     pub(super) named: bool,
     pub(super) bytes_max: u64,
     /// Bytes that running probes may send.
     pub(super) bytes_reserved: u64,
-    order: Prepared,
+    pub(super) order: Prepared,
     specs: VecDeque<ProbeSpec>,
     /// Those of the metric that is measured now.
     pub(super) turns: Option<(ProbeSpec, Turns)>,
@@ -86,19 +91,6 @@ impl Pass {
     }
 }
 
-/// What a sweep in a class found of one pair.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// What was measured.
-    pub metric: Metric,
-    /// Source.
-    pub source: EndpointIndex,
-    /// Target.
-    pub target: EndpointIndex,
-    /// Nanoseconds or bits per second; `Err` with the cause's id where it failed.
-    pub value: Result<u64, &'static str>,
-}
-
 impl Sweep {
     pub(super) fn new(id: u64, order: Prepared, bytes_max: u64, now: Now) -> Self {
         let mut sweep = Self {
@@ -118,6 +110,8 @@ impl Sweep {
             out_of_bytes: false,
             given_up: BTreeSet::new(),
             found: Vec::new(),
+            cancelled: false,
+            keeps: order.keeps,
             named: order.named,
             bytes_max,
             bytes_reserved: 0,
@@ -149,6 +143,23 @@ impl Sweep {
         let Prepared { class, urgency, origin, .. } = self.order;
         let manner = Manner { marks: marks(class, source.fabric), ..Manner::default() };
         Job { source: source.index, target: target.index, spec, manner, urgency, origin }
+    }
+
+    /// Ends it early: nothing begins any more. False when it is over already.
+    pub(super) fn cancel(&mut self, now: Now) -> bool {
+        if self.finished_at.is_some() {
+            return false;
+        }
+        let left = self.total.saturating_sub(self.done).saturating_sub(self.running);
+        self.done += left;
+        self.excluded += left;
+        self.cancelled = true;
+        self.specs.clear();
+        (self.turns, self.pass) = (None, None);
+        if self.running == 0 {
+            self.finished_at = Some(now.wall);
+        }
+        true
     }
 
     /// Probes that run now.

@@ -22,7 +22,7 @@ const FAILURES_MAX: u8 = 3;
 /// What a pair does in one lap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
-    /// Places in the list of seats: the smaller index is the source, but on the way back.
+    /// Places in the list of seats: the first one is the source, but on the way back.
     pub(super) source: u32,
     pub(super) target: u32,
     lap: u32,
@@ -198,8 +198,7 @@ impl Turns {
     }
 
     fn turn(&self, lap: u32, a: u32, b: u32) -> Turn {
-        let there = self.seats[a as usize].index < self.seats[b as usize].index;
-        let (source, target) = if there == lap.is_multiple_of(self.ways) { (a, b) } else { (b, a) };
+        let (source, target) = if (a < b) == lap.is_multiple_of(self.ways) { (a, b) } else { (b, a) };
         Turn { source, target, lap }
     }
 

@@ -1,9 +1,10 @@
 //! What is to be probed: operators' runs first, then an operator's sweep, then the continuous one.
 
+use super::found::Found;
 use super::plan::Prepared;
 use super::runs::Runs;
 use super::settings::RETESTS_RUNNING_MAX;
-use super::sweep::{Found, Sweep};
+use super::sweep::Sweep;
 use super::turns::Turn;
 use rdmascope_localise::EndpointIndex;
 use rdmascope_model::{Manner, MeshSweep, Metric, Mono, Now, ProbeSpec, Urgency};
@@ -241,9 +242,14 @@ impl Work {
         sweep.bytes_sent = sweep.bytes_sent.saturating_add(sent);
     }
 
-    /// What a sweep found of a pair that is no figure of the matrix.
+    /// Ends the operator's sweep early; false when it is over already.
+    pub(super) fn cancel_sweep(&mut self, now: Now) -> bool {
+        self.sweep.as_mut().is_some_and(|sweep| sweep.cancel(now))
+    }
+
+    /// What a sweep found of a pair, where it keeps that.
     pub(super) fn found(&mut self, origin: Origin, found: Found) {
-        self.of(origin).into_iter().for_each(|sweep| sweep.found.push(found.clone()));
+        self.of(origin).into_iter().filter(|sweep| sweep.keeps).for_each(|sweep| sweep.found.push(found));
     }
 
     /// A job that was taken has ended. True when that changes who of its sweep may be probed.

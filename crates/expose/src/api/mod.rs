@@ -14,7 +14,9 @@ mod problem;
 mod report;
 mod routes;
 mod run;
+mod selfcheck;
 mod sweep;
+mod sweep_pairs;
 mod told;
 
 pub use check::{BlindSpot, CheckReport, FindingView, Severity};
@@ -32,8 +34,8 @@ pub use incident::{
     LossyPair, PairNames, PairsView, PartView, ReasonView, WorstPairView,
 };
 pub use matrix::{
-    CellReason, DecodeError, DecodedMatrix, MATRIX_BIN, MatrixCause, MatrixCells, MatrixForm, MatrixHead,
-    MatrixRow, MatrixView, MatrixWriter, Needed, ReadRow, STATE_SELF, decode_bin,
+    CauseText, CellReason, DecodeError, DecodedMatrix, MATRIX_BIN, MatrixCause, MatrixCells, MatrixForm,
+    MatrixHead, MatrixRow, MatrixView, MatrixWriter, Needed, ReadRow, STATE_SELF, decode_bin,
 };
 pub use openapi::openapi;
 pub use pair::{BandwidthFigures, CellState, CellView, FailureView, LatencyFigures, PairView};
@@ -45,8 +47,13 @@ pub use report::{
 };
 pub use routes::{Method, ROUTES, Route};
 pub use run::{IncastRequest, MetricChoice, ProbeKind, ProbeRequest, ProbeState, ProbeStep, ProbeView};
+pub use selfcheck::{
+    BatchIncastView, BatchNodeView, BatchPairView, BatchSuspectView, LimitView, NotTestedView,
+    SelfcheckReport, StageView,
+};
 pub use sweep::{
     ContinuousView, CoveringView, SweepKind, SweepList, SweepPair, SweepPlan, SweepRequest, SweepResult,
     SweepState, SweepView,
 };
+pub use sweep_pairs::{CancelRequest, PairState, SweepPairList, SweepPairRow};
 pub use told::{DelayFigures, EchoFigures, EffectsView, EndView, PingBatchFigures};

@@ -7,10 +7,11 @@ use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::{
-    AcknowledgeAnswer, AcknowledgeRequest, DiagnosisView, EndpointList, EventList, FindingList, HealthView,
-    IncastRequest, IncidentDetail, IncidentList, MATRIX_BIN, MaintenanceList, MaintenanceRequest, MatrixView,
-    NodeDetail, NodeList, PairView, PauseRequest, PauseView, ProbeRequest, ProbeView, ReadyView,
-    RemoveRequest, ServiceList, StatusView, SweepList, SweepPlan, SweepRequest, SweepView,
+    AcknowledgeAnswer, AcknowledgeRequest, CancelRequest, DiagnosisView, EndpointList, EventList,
+    FindingList, HealthView, IncastRequest, IncidentDetail, IncidentList, MATRIX_BIN, MaintenanceList,
+    MaintenanceRequest, MatrixView, NodeDetail, NodeList, PairView, PauseRequest, PauseView, ProbeRequest,
+    ProbeView, ReadyView, RemoveRequest, ServiceList, StatusView, SweepList, SweepPairList, SweepPlan,
+    SweepRequest, SweepView,
 };
 
 /// HTTP method.
@@ -208,6 +209,17 @@ pub const ROUTES: &[Route] = &[
         "/api/v1/sweeps/{id}",
         "How far a sweep is",
         &[ok("The sweep.", &[Body::Json(of::<SweepView>())]), BAD, NOT_FOUND],
+    ),
+    get(
+        "/api/v1/sweeps/{id}/pairs",
+        "Every pair of a sweep in another class or with other messages, as such figures are not in the matrix",
+        &[ok("All pairs, those without a figure too.", &[Body::Json(of::<SweepPairList>())]), BAD, NOT_FOUND],
+    ),
+    post(
+        "/api/v1/sweeps/{id}/cancel",
+        "End a sweep early: what runs is measured, the rest is not",
+        of::<CancelRequest>(),
+        &[ok("The sweep.", &[Body::Json(of::<SweepView>())]), BAD, NO_TOKEN, NOT_FOUND, CONFLICT],
     ),
     post(
         "/api/v1/probes",

@@ -37,6 +37,10 @@ pub struct SweepRequest {
     /// Decides which pairs are measured at the same time; left out: another number for each sweep.
     #[serde(default)]
     pub seed: Option<u64>,
+    /// Bytes of one message, 1 to 8 MiB, for a sweep of latency alone or of bandwidth alone; left out: 8 for latency, 64 KiB for bandwidth.
+    /// With it, what is found is kept with the sweep: `GET /api/v1/sweeps/{id}/pairs`.
+    #[serde(default)]
+    pub message_bytes: Option<u32>,
     /// Only tell what it would be; nothing is measured.
     #[serde(default)]
     pub dry_run: bool,

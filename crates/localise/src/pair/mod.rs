@@ -7,7 +7,7 @@ mod verdict;
 
 pub use ceiling::{EXPECTED_MTU, ceiling_bps, expected_mtu};
 pub use incast::{Incast, IncastSource, incast, incast_verdicts};
-pub use plan::{PATHS_DEFAULT, PATHS_PROBABILITY, Stage, Task, full, incast_task, marks};
+pub use plan::{PATHS_DEFAULT, PATHS_PROBABILITY, Stage, Task, full, incast_task, marks, stream_of};
 pub use verdict::{Verdict, verdicts};
 
 use rdmascope_model::{

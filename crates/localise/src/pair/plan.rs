@@ -90,10 +90,22 @@ pub fn incast_task(class: Option<u8>, fabric: Fabric) -> Task {
 /// that acknowledgements come after their time-out (seen on Soft-RoCE with 32 MiB: status 12).
 const OUTSTANDING_BYTES: u32 = 4 << 20;
 
+/// Messages of one stream that agents take, whatever their size.
+const STREAM_MESSAGES_MAX: u64 = 1_000_000;
+
 /// The stream with no more messages outstanding on each queue pair than are of use.
 fn outstanding(stream: BandwidthSpec, queue_pairs: u32) -> BandwidthSpec {
     let fits = OUTSTANDING_BYTES / (stream.message_bytes * queue_pairs);
     BandwidthSpec { depth: stream.depth.min(fits).max(1), ..stream }
+}
+
+/// A stream of messages of another size, over one queue pair: no more on their way than are of use, and no more messages in all than an
+/// agent takes.
+#[must_use]
+pub fn stream_of(stream: BandwidthSpec, message_bytes: u32) -> BandwidthSpec {
+    let message_bytes = message_bytes.max(1);
+    let bytes_max = stream.bytes_max.min(u64::from(message_bytes) * STREAM_MESSAGES_MAX);
+    outstanding(BandwidthSpec { message_bytes, bytes_max, ..stream }, 1)
 }
 
 /// A class as packets carry it: a DSCP in the traffic class, or a service level on InfiniBand (15 at most).

@@ -174,7 +174,11 @@ fn what_is_measured_in_another_class_stays_with_the_sweep() {
     let good: Vec<_> = sweep.found.iter().filter_map(|found| found.value.ok()).collect();
     assert_eq!(good, [9_000, 9_000], "both directions of n0 and n1");
     assert!(
-        sweep.found.iter().filter_map(|found| found.value.err()).all(|cause| cause == Cause::PathLost.id())
+        sweep
+            .found
+            .iter()
+            .filter_map(|found| found.value.err())
+            .all(|miss| miss == Miss::Failed(Cause::PathLost))
     );
     for (source, target) in [("n0", "n1"), ("n0", "n2")] {
         let cell = bench.cell(Metric::Latency, source, target);
