@@ -19,9 +19,19 @@ mod contracts;
 mod hosts;
 #[path = "cli/incidents.rs"]
 mod incidents;
+#[path = "cli/manual.rs"]
+mod manual;
 #[path = "cli/many.rs"]
 mod many;
+#[path = "cli/members.rs"]
+mod members;
+#[path = "cli/mistakes.rs"]
+mod mistakes;
+#[path = "cli/outputs.rs"]
+mod outputs;
 #[path = "cli/reports.rs"]
 mod reports;
+#[path = "cli/screen.rs"]
+mod screen;
 #[path = "cli/selfcheck.rs"]
 mod selfcheck;

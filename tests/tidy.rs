@@ -42,7 +42,7 @@ const MAY_SPAWN: &[(&str, &str)] = &[
     ("crates/transport/src/worker/thread.rs", "the one thread of an endpoint"),
     ("crates/xtask/src/lab/machine.rs", "reads three ports of the virtual machine at once"),
     ("crates/xtask/src/process.rs", "takes signals while a child runs"),
-    ("tests/cli/harness.rs", "kills a command that does not end"),
+    ("tests/cli/harness.rs", "kills a command that does not end; answers in place of a coordinator"),
     ("tests/src/swarm.rs", "many agents need a runtime beside the test's own thread"),
 ];
 

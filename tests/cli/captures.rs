@@ -59,7 +59,9 @@ fn a_bad_capture_is_told_line_by_line_and_is_no_failed_node() {
     let npd = run(&["check", "--capture", &file, "--exit-style", "npd"]);
     assert_eq!((npd.code, npd.err.as_str()), (Some(2), ""), "{npd:?}");
     assert!(npd.out.contains("bad.capture") || npd.out.len() == 81, "{npd:?}");
-    assert_eq!(run(&["check", "--capture", &file, "--exit-style", "slurm"]).code, Some(1));
+    assert_eq!(run(&["check", "--capture", &file, "--exit-style", "slurm"]).code, Some(0));
+    let nagios = run(&["check", "--capture", &file, "--exit-style", "nagios"]);
+    assert!(nagios.code == Some(3) && nagios.out.starts_with("RDMA UNKNOWN: "), "{nagios:?}");
 }
 
 #[test]
@@ -78,7 +80,14 @@ fn schedulers_get_their_codes_and_no_more_than_they_can_keep() {
     assert_eq!((style(&fine, "slurm").code, style(&fine, "slurm").out.as_str()), (Some(0), ""));
     let unread = FakeHost::mlx5(1);
     unread.folder().unreadable(&unread.port_file("mlx5_0", "rate"));
-    assert_eq!((style(&unread, "npd").code, style(&unread, "slurm").code), (Some(2), Some(1)));
+    assert_eq!((style(&unread, "npd").code, style(&unread, "slurm").code), (Some(2), Some(0)));
+    let told = style(&unread, "slurm").out;
+    assert!(told.starts_with("rdmascope: UNKNOWN mlx5_0/1: "), "what could not be judged is said: {told}");
+    let nagios = style(&machine, "nagios");
+    assert_eq!(nagios.code, Some(2), "{nagios:?}");
+    let (words, counts) = nagios.out.lines().next().and_then(|line| line.split_once(" | ")).expect("counts");
+    assert!(words.starts_with("RDMA CRITICAL: (+") && counts.starts_with("fail=3;;0 "), "{nagios:?}");
+    assert_eq!((style(&fine, "nagios").code, style(&unread, "nagios").code), (Some(0), Some(3)));
 }
 
 #[test]

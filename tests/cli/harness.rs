@@ -2,10 +2,13 @@
 
 use rdmascope_tests::guest::{Api, Program, Signal, wait_until};
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Far more than anything here takes; only a test that would hang sees its end.
@@ -30,11 +33,23 @@ pub(crate) fn binary() -> &'static Path {
     })
 }
 
+/// Variables that tell the binary something.
+const TELLING: [&str; 8] = [
+    "RDMASCOPE_COORDINATOR",
+    "RDMASCOPE_TOKEN_FILE",
+    "RUST_LOG",
+    "COLUMNS",
+    "NO_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "SOURCE_DATE_EPOCH",
+];
+
 /// The binary, without what the environment of the tests might tell it.
 pub(crate) fn rdmascope(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.args(arguments);
-    for name in ["RDMASCOPE_COORDINATOR", "RDMASCOPE_TOKEN_FILE", "RUST_LOG"] {
+    for name in TELLING {
         command.env_remove(name);
     }
     command
@@ -117,6 +132,26 @@ pub(crate) struct Cluster {
     pub(crate) address: String,
     token: Option<String>,
     pub(crate) folder: Folder,
+}
+
+/// Something on loopback that is no coordinator of this version: gives these answers, one to each connection. Ends by itself after the last
+/// one, or with the program; its address, and the handle of its thread.
+pub(crate) fn answering(answers: &[&str]) -> (String, JoinHandle<()>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = listener.local_addr().expect("its address").to_string();
+    let answers: Vec<String> = answers.iter().map(|answer| (*answer).to_owned()).collect();
+    let server = std::thread::spawn(move || {
+        for answer in answers {
+            let Ok((mut stream, _)) = listener.accept() else { return };
+            let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            lines.find(String::is_empty);
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", answer.len());
+            // Whoever asked may be gone.
+            drop(stream.write_all((head + &answer).as_bytes()));
+        }
+    });
+    (address, server)
 }
 
 /// A coordinator with the configuration in a folder, and where it listens.

@@ -144,7 +144,7 @@ fn other_numbers_are_tried_on_the_history_and_what_it_does_not_hold_is_not_guess
 }
 
 /// An agent whose port is down, and that says so.
-fn with_a_port_that_is_down(cluster: &Cluster) -> impl Sized + use<> {
+pub(crate) fn with_a_port_that_is_down(cluster: &Cluster) -> impl Sized + use<> {
     let mut agent = connect(cluster);
     agent.send(hello(PROTOCOL_MIN, PROTOCOL_MAX)).expect("it is sent");
     let finding = FindingBrief {
@@ -172,7 +172,7 @@ fn with_a_port_that_is_down(cluster: &Cluster) -> impl Sized + use<> {
     agent
 }
 
-fn open_incidents(cluster: &Cluster) -> Vec<Value> {
+pub(crate) fn open_incidents(cluster: &Cluster) -> Vec<Value> {
     wait_until("an incident is open", PATIENCE, || {
         let list = cluster.api().json("/api/v1/incidents?state=open")?;
         let open = list["incidents"].as_array().cloned().unwrap_or_default();

@@ -1,13 +1,15 @@
 //! The command line: every command and flag with the words of its help.
 
-use crate::check_arguments::{CaptureFlags, CheckFlags, ExplainFlags};
+use crate::check_arguments::{CaptureFlags, CheckFlags, ExplainFlags, GidsFlags};
 use crate::cluster_arguments::{
-    AckFlags, DiagnoseFlags, EventsFlags, FindingsFlags, IncidentsFlags, MaintenanceFlags, NodesCommand,
+    AckFlags, DiagnoseFlags, EventsFlags, FindingsFlags, IncidentsFlags, MaintenanceFlags, NodesFlags,
     ReplayFlags, duration,
 };
 use crate::probe_arguments::{ProbeFlags, class};
+use crate::screen::When;
 use crate::selfcheck::SelfcheckFlags;
 use crate::simulate::SimulateFlags;
+use crate::written::{CompletionsFlags, ManFlags, SchemaFlags};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_config::HostPort;
 use rdmascope_expose::api::MetricChoice;
@@ -47,12 +49,23 @@ Exit codes: 0 fine, 1 it did not work, 64 wrong usage, 78 wrong configuration.
     version,
     about = ABOUT,
     after_help = EXAMPLES,
-    max_term_width = 110,
+    max_term_width = 80,
     disable_help_subcommand = true
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Colours: auto (on a terminal, unless NO_COLOR is set), always or never
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        global = true,
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub(crate) color: When,
 }
 
 #[derive(Debug, Subcommand)]
@@ -90,12 +103,21 @@ Examples:
     Ack(AckFlags),
     Maintenance(MaintenanceFlags),
     Simulate(SimulateFlags),
-    /// Forget or rename nodes
-    #[command(subcommand)]
-    Nodes(NodesCommand),
+    Nodes(NodesFlags),
+    Gids(GidsFlags),
     /// Look at config files
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        disable_help_subcommand = true,
+        after_help = "\
+Examples:
+  rdmascope config check /etc/rdmascope/rdmascope.yaml
+  rdmascope config manifest > manifest.yaml"
+    )]
     Config(ConfigCommand),
+    Schema(SchemaFlags),
+    Completions(CompletionsFlags),
+    Man(ManFlags),
 }
 
 #[derive(Debug, Subcommand)]
@@ -108,6 +130,9 @@ pub(crate) enum ConfigCommand {
     Check {
         /// The file
         file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Write the manifest of this machine as it is now: what every port is expected to be
     #[command(
@@ -133,24 +158,33 @@ pub(crate) struct CoordinatorAt {
 
 /// Show the matrix of latency, bandwidth or pings
 ///
-/// Sources are rows, targets are columns. Below the table stands why pairs failed, and what to do next. A
-/// matrix that is too wide for the terminal becomes a list of the worst pairs.
+/// Sources are rows, targets are columns. Below stands why pairs failed, and what to do next. Numbers where they
+/// fit the terminal, else a map with one shape for each pair, then for the worst pair between two nodes or two
+/// leaves, else a list of the worst pairs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   rdmascope matrix                       latency
   rdmascope matrix --metric bandwidth
   rdmascope matrix --metric ping         network round trip, and loss
+  rdmascope matrix --map                 one shape for each pair
+  rdmascope matrix --worst 50            the slowest pairs, as a list
   rdmascope matrix --csv > matrix.csv    for a spreadsheet")]
 pub(crate) struct MatrixFlags {
     /// What to show
     #[arg(long, value_enum, default_value_t = OneMetric::Latency)]
     pub(crate) metric: OneMetric,
+    /// Draw a map although numbers would fit
+    #[arg(long)]
+    pub(crate) map: bool,
+    /// List the slowest pairs instead, so many
+    #[arg(long, value_name = "N", conflicts_with = "map", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) worst: Option<u16>,
     /// Print the JSON of the API
-    #[arg(long, conflicts_with = "csv")]
+    #[arg(long, conflicts_with_all = ["csv", "map", "worst"])]
     pub(crate) json: bool,
     /// Print comma-separated values
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["map", "worst"])]
     pub(crate) csv: bool,
     #[command(flatten)]
     pub(crate) at: CoordinatorAt,
@@ -204,6 +238,9 @@ pub(crate) struct SweepFlags {
     /// Decides which pairs are measured at the same time, and who is random [default: another number each time]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
+    /// Print the JSON of the API, at the end
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) at: CoordinatorAt,
 }
@@ -217,6 +254,9 @@ pub(crate) struct PauseFlags {
     /// Only bandwidth probes
     #[arg(long)]
     pub(crate) bandwidth: bool,
+    /// Print the JSON of the API
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) at: CoordinatorAt,
 }

@@ -7,7 +7,7 @@ use crate::output::print;
 use rdmascope_host::{Host, ask_verbs, capture};
 use rdmascope_model::in_one_line;
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,5 +33,12 @@ pub(crate) fn run(flags: &CaptureFlags) -> Result<u8, Failure> {
 /// A new file that only its owner reads, until he has read it himself.
 fn create(path: &Path) -> Result<std::fs::File, Failure> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    file.map_err(|error| Failure::new(code::FAILED, format!("{} cannot be made: {error}", path.display())))
+    file.map_err(|error| {
+        let next_step = match error.kind() {
+            ErrorKind::AlreadyExists => "nothing is overwritten: name a new file",
+            ErrorKind::PermissionDenied => "name a file in a folder that this user may write to",
+            _ => "name a file in a folder that is there",
+        };
+        Failure::new(code::FAILED, format!("{} cannot be made: {error}", path.display())).then(next_step)
+    })
 }

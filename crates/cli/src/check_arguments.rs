@@ -42,6 +42,9 @@ pub(crate) struct CheckFlags {
     /// Show everything that is fine, too, one line for each
     #[arg(long)]
     pub(crate) all: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "exit_style")]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) show: Show,
     /// Exit code and output for a caller that has rules of its own
@@ -49,13 +52,10 @@ pub(crate) struct CheckFlags {
     pub(crate) exit_style: Option<ExitStyle>,
 }
 
-/// What to print instead of the findings in words.
+/// What to print instead of the findings.
 #[derive(Debug, Args)]
 #[group(multiple = false, conflicts_with = "exit_style")]
 pub(crate) struct Show {
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
     /// Show what can be seen from here, what not, why, and what it takes; exit code 0
     #[arg(long)]
     pub(crate) what_i_can_see: bool,
@@ -67,9 +67,11 @@ pub(crate) struct Show {
 /// Who reads exit code and output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExitStyle {
+    /// Nagios, Icinga, Sensu: 0 ok, 1 warn, 2 fail, 3 unknown; one line with counts, then the problems
+    Nagios,
     /// A custom plugin of node-problem-detector: 0 ok, 1 fail, 2 unknown; one message of at most 80 bytes
     Npd,
-    /// Slurm: 1 when anything fails or could not be judged, with one line for each; else 0 and silence
+    /// Slurm: 1 when anything fails, else 0; one line for each failure and for what could not be judged
     Slurm,
 }
 
@@ -96,10 +98,33 @@ pub(crate) struct CaptureFlags {
     pub(crate) root: Option<PathBuf>,
 }
 
+/// Show the GID tables of this machine: which index stands for which address
+///
+/// Needs no coordinator and no agent. The columns are those of `show_gids`. Exit code: 0, or 1 when something could not be read.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rdmascope gids                     every RDMA device
+  rdmascope gids --device mlx5_0")]
+pub(crate) struct GidsFlags {
+    /// RDMA device to show, such as mlx5_0; may be given more than once [default: all]
+    #[arg(long = "device", value_name = "DEVICE")]
+    pub(crate) devices: Vec<String>,
+    /// Show the machine whose files are below this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) root: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Say what a finding or the cause of a failed probe means, where it comes from, and what to do
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rdmascope explain port-state")]
 pub(crate) struct ExplainFlags {
     /// The id that stands in brackets behind a finding, or the cause that a failed probe names
     pub(crate) id: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -4,7 +4,7 @@ use crate::arguments::CoordinatorAt;
 use crate::failure::{Failure, code};
 use crate::output::plain;
 use rdmascope_config::{HostPort, Token};
-use rdmascope_expose::api::Problem;
+use rdmascope_expose::api::{HealthView, Problem};
 use rdmascope_model::in_one_line;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,6 +21,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
 /// Names listed below an error at most.
 const KNOWN_SHOWN_MAX: usize = 20;
+
+/// Of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A coordinator.
 pub(crate) struct Client {
@@ -88,10 +91,32 @@ impl Client {
 
     /// An answer's text as a value.
     pub(crate) fn parsed<T: DeserializeOwned>(&self, text: &str) -> Result<T, Failure> {
-        serde_json::from_str(text).map_err(|error| {
-            Failure::new(code::FAILED, format!("the answer of {} cannot be understood: {error}", self.at))
-                .then("is this the address of an rdmascope coordinator, of about the same version?")
-        })
+        serde_json::from_str(text).map_err(|error| self.not_understood(&error))
+    }
+
+    /// Mostly because the two are of different versions; which ones is worth asking for.
+    fn not_understood(&self, error: &serde_json::Error) -> Failure {
+        let failure =
+            Failure::new(code::FAILED, format!("the answer of {} cannot be understood: {error}", self.at));
+        let theirs =
+            self.text("/healthz").ok().and_then(|text| serde_json::from_str::<HealthView>(&text).ok());
+        match theirs {
+            Some(theirs) if theirs.version != VERSION => failure.then(format!(
+                "the coordinator is version {}, this program {VERSION}: use the program of the coordinator's version",
+                plain(&theirs.version)
+            )),
+            Some(_) => failure.then("the two are of the same version, so this is a fault of rdmascope: report it"),
+            None => failure.then("this does not look like an rdmascope coordinator: is the address right?"),
+        }
+    }
+
+    /// What to say where no agent has ever connected.
+    pub(crate) fn no_agents(&self) -> String {
+        format!(
+            "no endpoints yet: no agent has connected.\n  next step: on each node, \
+             `rdmascope agent --coordinator HOST:{}`\n",
+            self.at.port
+        )
     }
 
     fn unreachable(&self, error: &ureq::Error) -> Failure {
@@ -117,6 +142,35 @@ impl Client {
         if problem.known.len() > KNOWN_SHOWN_MAX {
             words.push_str(&format!("\n  and {} more", problem.known.len() - KNOWN_SHOWN_MAX));
         }
-        Failure::new(code::FAILED, words)
+        let failure = Failure::new(code::FAILED, words);
+        match (status, &self.token_file) {
+            (401, None) => failure.then(
+                "give the file of the coordinator's token with --token-file FILE, or name it in RDMASCOPE_TOKEN_FILE",
+            ),
+            (401, Some(file)) => failure.then(format!(
+                "the coordinator was started with another token than the one in {}: copy its file to here",
+                file.display()
+            )),
+            (404, _) => failure.of_unknown_name(),
+            _ => failure,
+        }
+    }
+}
+
+/// A name as one segment or value of a URL.
+pub(crate) fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_segment() {
+        assert_eq!(escaped("a/b c"), "a%2Fb%20c");
     }
 }

@@ -1,12 +1,15 @@
-//! `rdmascope findings`, `events`, `ack`, `maintenance` and `nodes`: what the coordinator knows of the nodes' health.
+//! `rdmascope findings`, `events`, `ack` and `maintenance`: what the coordinator knows of the nodes' health.
 
-use crate::client::Client;
-use crate::cluster_arguments::{AckFlags, EventsFlags, FindingsFlags, MaintenanceFlags, NodesCommand};
+use crate::client::{Client, escaped};
+use crate::cluster_arguments::{AckFlags, EventsFlags, FindingsFlags, MaintenanceFlags};
+use crate::columns::{Cell, Columns};
 use crate::failure::{Failure, code};
-use crate::output::{plain, print};
+use crate::output::{plain, print_answer, print_json, show};
+use crate::screen::{Screen, screen};
+use crate::similar;
 use rdmascope_expose::api::{
     AcknowledgeAnswer, AcknowledgeRequest, EventList, EventView, FindingList, MaintenanceList,
-    MaintenanceRequest, MaintenanceView, NodeFinding, NodeList, RemoveRequest,
+    MaintenanceRequest, MaintenanceView, NodeFinding, NodeList,
 };
 
 /// `rdmascope findings`.
@@ -16,14 +19,28 @@ pub(crate) fn findings(flags: &FindingsFlags) -> Result<u8, Failure> {
         || "/api/v1/findings".to_owned(),
         |node| format!("/api/v1/findings?node={}", escaped(node)),
     );
-    let list: FindingList = client.get(&path)?;
+    let text = client.text(&path)?;
+    let list: FindingList = client.parsed(&text)?;
+    if list.findings.is_empty() {
+        is_there(&client, flags.node.as_deref())?;
+    }
     let open = list.findings.iter().filter(|found| is_open(found)).count();
     if flags.json {
-        print(&client.text(&path)?)?;
+        print_answer(&text)?;
     } else {
-        print(&finding_words(&list.findings, flags.all))?;
+        show(&finding_words(&list.findings, flags.all))?;
     }
     Ok(u8::from(open > 0))
+}
+
+/// Of a node that is not known nothing is told, which must not read as "nothing is wrong".
+pub(crate) fn is_there(client: &Client, node: Option<&str>) -> Result<(), Failure> {
+    let Some(node) = node.filter(|node| !node.is_empty()) else { return Ok(()) };
+    let list: NodeList = client.get("/api/v1/nodes")?;
+    if list.nodes.iter().any(|known| known.name == node) {
+        return Ok(());
+    }
+    Err(similar::unknown_node(node, list.nodes.iter().map(|known| known.name.as_str())))
 }
 
 fn is_open(found: &NodeFinding) -> bool {
@@ -87,11 +104,15 @@ pub(crate) fn events(flags: &EventsFlags) -> Result<u8, Failure> {
     if let Some(before) = flags.before {
         path.push_str(&format!("&before={before}"));
     }
+    let answer = client.text(&path)?;
+    let list: EventList = client.parsed(&answer)?;
+    if list.events.is_empty() {
+        is_there(&client, flags.node.as_deref())?;
+    }
     if flags.json {
-        print(&client.text(&path)?)?;
+        print_answer(&answer)?;
         return Ok(0);
     }
-    let list: EventList = client.get(&path)?;
     let mut text: String = list.events.iter().map(event_words).collect();
     if text.is_empty() {
         text.push_str("no events\n");
@@ -99,7 +120,7 @@ pub(crate) fn events(flags: &EventsFlags) -> Result<u8, Failure> {
     if let Some(before) = list.older_before {
         text.push_str(&format!("older ones: --before {before}\n"));
     }
-    print(&text)?;
+    show(&text)?;
     Ok(0)
 }
 
@@ -138,15 +159,41 @@ pub(crate) fn ack(flags: &AckFlags) -> Result<u8, Failure> {
         note: flags.note.clone(),
         undo: flags.undo,
     };
-    let answer: AcknowledgeAnswer = Client::new(&flags.at).post("/api/v1/acknowledgements", &request)?;
+    let client = Client::new(&flags.at);
+    let answer: AcknowledgeAnswer = client
+        .post("/api/v1/acknowledgements", &request)
+        .map_err(|failure| what_there_is(&client, failure, flags))?;
+    if flags.json {
+        print_json(&answer)?;
+        return Ok(0);
+    }
     let what = if flags.undo { "no longer acknowledged" } else { "acknowledged" };
     let whom = match (flags.incident, answer.findings) {
         (Some(incident), _) => format!("incident {incident}"),
         (None, 1) => "1 finding".to_owned(),
         (None, findings) => format!("{findings} findings"),
     };
-    print(&format!("{whom} {what}\n"))?;
+    show(&format!("{whom} {what}\n"))?;
     Ok(0)
+}
+
+/// What was probably meant by a node or an id that does not exist.
+fn what_there_is(client: &Client, failure: Failure, flags: &AckFlags) -> Failure {
+    if !failure.is_unknown_name() {
+        return failure;
+    }
+    let (Some(node), Some(id)) = (&flags.node, &flags.id) else {
+        return failure.then("`rdmascope incidents --all` lists them all");
+    };
+    if let Err(unknown) = is_there(client, Some(node)) {
+        return unknown;
+    }
+    // The coordinator may be gone by now: its own words are worth showing all the same.
+    let list = client.get::<FindingList>(&format!("/api/v1/findings?node={}", escaped(node)));
+    let Ok(list) = list else { return failure };
+    let near = similar::did_you_mean(id, list.findings.iter().map(|found| found.id.as_str()));
+    let near = near.map(|near| near + " ").unwrap_or_default();
+    failure.then(format!("{near}`rdmascope findings --node {} --all` lists what it has", plain(node)))
 }
 
 /// `rdmascope maintenance`.
@@ -167,50 +214,30 @@ pub(crate) fn maintenance(flags: &MaintenanceFlags) -> Result<u8, Failure> {
             client.post("/api/v1/maintenance", &request)?
         }
     };
-    print(&maintenance_words(&list))?;
+    if flags.json {
+        print_json(&list)?;
+    } else {
+        show(&maintenance_words(&list, screen()))?;
+    }
     Ok(0)
 }
 
-fn maintenance_words(list: &MaintenanceList) -> String {
+fn maintenance_words(list: &MaintenanceList, screen: Screen) -> String {
     let until = |work: &MaintenanceView| match (&work.until, &list.file) {
-        (Some(until), _) => format!("until {until}"),
+        (Some(until), _) => until.clone(),
         (None, Some(file)) => format!("as long as {} says so", plain(&file.path)),
         (None, None) => "until it is ended".to_owned(),
     };
-    let line =
-        |work: &MaintenanceView| format!("{} {}  {}\n", plain(&work.nodes), until(work), plain(&work.note));
-    let mut text: String = list.maintenances.iter().map(line).collect();
-    if text.is_empty() {
-        text.push_str("nothing is in maintenance\n");
+    let mut columns = Columns::new(&["NODES", "UNTIL", "NOTE"], &[]);
+    for work in &list.maintenances {
+        columns.push([plain(&work.nodes).into(), until(work).into(), Cell::from(plain(&work.note))]);
     }
+    let none = list.maintenances.is_empty();
+    let mut text = if none { "nothing is in maintenance\n".to_owned() } else { columns.text(screen) };
     if let Some(problem) = list.file.as_ref().and_then(|file| file.problem.as_ref()) {
         text.push_str(&format!("what the file said before still holds: {}\n", plain(problem)));
     }
     text
-}
-
-/// `rdmascope nodes`.
-pub(crate) fn nodes(command: &NodesCommand) -> Result<u8, Failure> {
-    let (node, rename_to, at) = match command {
-        NodesCommand::Remove { node, at } => (node, None, at),
-        NodesCommand::Rename { node, to, at } => (node, Some(to.clone()), at),
-    };
-    let path = format!("/api/v1/nodes/{}/remove", escaped(node));
-    let left: NodeList = Client::new(at).post(&path, &RemoveRequest { rename_to })?;
-    let names: Vec<_> = left.nodes.iter().map(|node| plain(&node.name)).collect();
-    print(&format!(
-        "done; nodes now: {}\n",
-        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-    ))?;
-    Ok(0)
-}
-
-/// A name as one segment or value of a URL.
-pub(crate) fn escaped(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }
 
 #[cfg(test)]
@@ -274,6 +301,5 @@ mod tests {
             basis: None,
         };
         assert_eq!(event_words(&event), "T n1 setting-change: mlx5_0/1: pfc changed [3 -> none]\n");
-        assert_eq!(escaped("a/b c"), "a%2Fb%20c");
     }
 }

@@ -152,6 +152,9 @@ pub(crate) struct AckFlags {
     /// Take the acknowledgement back
     #[arg(long)]
     pub(crate) undo: bool,
+    /// Print the JSON of the API
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) at: CoordinatorAt,
 }
@@ -178,6 +181,35 @@ pub(crate) struct MaintenanceFlags {
     /// End it now
     #[arg(long, requires = "nodes", conflicts_with = "how_long")]
     pub(crate) end: bool,
+    /// Print the JSON of the API
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) at: CoordinatorAt,
+}
+
+/// Show the nodes and endpoints that the coordinator knows; forget or rename nodes
+///
+/// Below each node stand its endpoints: whether they can be probed, their rail, and the leaf switch that they hang on.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    after_help = "\
+Examples:
+  rdmascope nodes                  who is there, in which state
+  rdmascope nodes --node node7     one node and its endpoints
+  rdmascope nodes remove node7     it is gone for good"
+)]
+pub(crate) struct NodesFlags {
+    #[command(subcommand)]
+    pub(crate) command: Option<NodesCommand>,
+    /// Only this node
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) at: CoordinatorAt,
 }
@@ -189,6 +221,9 @@ pub(crate) enum NodesCommand {
     Remove {
         /// Its name
         node: String,
+        /// Print the JSON of the API
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         at: CoordinatorAt,
     },
@@ -199,6 +234,9 @@ pub(crate) enum NodesCommand {
         node: String,
         /// Its name now
         to: String,
+        /// Print the JSON of the API
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         at: CoordinatorAt,
     },

@@ -1,14 +1,30 @@
 //! `rdmascope config check`: every problem of a config file at once, or what applies.
 
 use crate::failure::{Failure, code};
-use crate::output::print;
+use crate::output::{print_json, show};
 use rdmascope_config::{AgentConfig, Config, CoordinatorConfig, LogFormat, TransportKind, read_topology};
+use rdmascope_expose::api::ConfigReport;
 use rdmascope_model::in_one_line;
 use std::fmt::Display;
 use std::path::Path;
 
 /// Runs it.
-pub(crate) fn run(file: &Path) -> Result<u8, Failure> {
+pub(crate) fn run(file: &Path, json: bool) -> Result<u8, Failure> {
+    let checked = checked(file);
+    if !json {
+        show(&checked?)?;
+        return Ok(0);
+    }
+    let (problems, code) = match checked {
+        Ok(_) => (None, 0),
+        Err(failure) => (Some(failure.text().to_owned()), failure.code),
+    };
+    print_json(&ConfigReport { file: file.display().to_string(), ok: problems.is_none(), problems })?;
+    Ok(code)
+}
+
+/// What applies, in words.
+fn checked(file: &Path) -> Result<String, Failure> {
     let config = load(file)?;
     let exposed = [config.agent.exposure().err(), config.coordinator.exposure().err()];
     let exposed: Vec<String> =
@@ -22,8 +38,7 @@ pub(crate) fn run(file: &Path) -> Result<u8, Failure> {
     {
         return Err(Failure::new(code::CONFIG, in_one_line(&error)));
     }
-    print(&summary(file, &config))?;
-    Ok(0)
+    Ok(summary(file, &config))
 }
 
 /// Reads a config file.

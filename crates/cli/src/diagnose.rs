@@ -1,12 +1,12 @@
 //! `rdmascope diagnose`: what is wrong now, or whether it is the network of a job's nodes.
 
-use crate::client::Client;
-use crate::cluster::escaped;
+use crate::client::{Client, escaped};
 use crate::cluster_arguments::DiagnoseFlags;
 use crate::failure::{Failure, code};
 use crate::figures::{Unit, loss};
 use crate::incidents::block;
-use crate::output::{plain, print};
+use crate::output::{plain, print_answer, show};
+use crate::similar;
 use rdmascope_expose::api::{DiagnosisView, PairsView};
 
 /// Runs it.
@@ -24,9 +24,14 @@ fn judge(flags: &DiagnoseFlags) -> Result<u8, Failure> {
             format!("/api/v1/diagnosis?nodes={}", names.join(","))
         }
     };
-    let text = client.text(&path)?;
+    let names: Vec<&str> = flags.nodes.iter().flat_map(|nodes| &nodes.0).map(String::as_str).collect();
+    let text = client.text(&path).map_err(|failure| similar::named(&client, failure, &names))?;
     let view: DiagnosisView = client.parsed(&text)?;
-    print(&if flags.json { text } else { words(&view) })?;
+    if flags.json {
+        print_answer(&text)?;
+    } else {
+        show(&words(&view))?;
+    }
     Ok(match view.answer.as_str() {
         "fine" => 0,
         "host" | "network" => 1,

@@ -2,14 +2,12 @@
 
 use crate::check_arguments::ExplainFlags;
 use crate::failure::{Failure, code};
-use crate::output::{plain, print};
+use crate::output::{plain, print_json, show};
+use crate::similar;
 use rdmascope_checks::log::Rules;
 use rdmascope_checks::{DRIFT, cause_page, drift_page, page, rule_page};
-use rdmascope_config::distance;
+use rdmascope_expose::api::{ExplainPage, ExplainReport};
 use rdmascope_model::Cause;
-
-/// Names that are offered for one that does not exist.
-const OFFERED: usize = 3;
 
 /// Runs it.
 pub(crate) fn run(flags: &ExplainFlags) -> Result<u8, Failure> {
@@ -19,38 +17,50 @@ pub(crate) fn run(flags: &ExplainFlags) -> Result<u8, Failure> {
             "there is no check, no cause of a probe and no rule of the kernel log '{}'",
             plain(&flags.id)
         );
-        return Err(
-            Failure::new(code::USAGE, text).then(format!("did you mean {}?", nearest(&flags.id).join(", ")))
-        );
+        let ids = ids();
+        let near = similar::did_you_mean(&flags.id, ids.iter().map(String::as_str));
+        return Err(Failure::new(code::USAGE, text).then(
+            near.unwrap_or_else(|| "take the id that stands in brackets behind a finding".to_owned()),
+        ));
     }
-    print(&pages.join("\n"))?;
+    if flags.json {
+        print_json(&ExplainReport { pages })?;
+    } else {
+        show(&pages.iter().map(|page| page.markdown.as_str()).collect::<Vec<_>>().join("\n"))?;
+    }
     Ok(0)
 }
 
 /// Everything that has this id: a check and a cause may share one, since both are about the same fault.
-fn pages(id: &str) -> Vec<String> {
+fn pages(id: &str) -> Vec<ExplainPage> {
     let check = rdmascope_checks::ALL.iter().find(|check| check.id == id).map(page);
     let drift = (id == DRIFT).then(drift_page);
     let rule = Rules::builtin().get(id).map(rule_page);
     let cause = Cause::all().find(|cause| cause.id() == id).map(cause_page);
-    [check, drift, rule, cause].into_iter().flatten().collect()
+    let page = |kind: &str, markdown| ExplainPage { id: id.to_owned(), kind: kind.to_owned(), markdown };
+    [("check", check), ("drift", drift), ("kernel-log", rule), ("cause", cause)]
+        .into_iter()
+        .filter_map(|(kind, text)| text.map(|text| page(kind, text)))
+        .collect()
 }
 
-/// The ids that are most alike, the most alike first.
-fn nearest(id: &str) -> Vec<String> {
+/// Every id that has a page.
+fn ids() -> Vec<String> {
     let rules = Rules::builtin();
     let checks = rdmascope_checks::ALL.iter().map(|check| check.id.to_owned());
     let rule_ids = rules.docs().iter().map(|rule| rule.id.clone());
     let causes = Cause::all().map(|cause| cause.id().to_owned());
-    let mut ids: Vec<String> = checks.chain(rule_ids).chain(causes).chain([DRIFT.to_owned()]).collect();
-    ids.sort_by_key(|known| distance(id, known));
-    ids.truncate(OFFERED);
-    ids
+    checks.chain(rule_ids).chain(causes).chain([DRIFT.to_owned()]).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn nearest(id: &str) -> Vec<String> {
+        let ids = ids();
+        similar::nearest(id, ids.iter().map(String::as_str)).into_iter().map(str::to_owned).collect()
+    }
 
     #[test]
     fn a_mistyped_id_finds_its_check() {
@@ -63,7 +73,7 @@ mod tests {
         for cause in Cause::all() {
             let pages = pages(cause.id());
             assert!(
-                pages.last().is_some_and(|page| page.contains(cause.next_step())),
+                pages.last().is_some_and(|page| page.markdown.contains(cause.next_step())),
                 "{cause:?}: {pages:?}"
             );
         }
@@ -75,6 +85,6 @@ mod tests {
     fn a_check_and_a_cause_of_one_name_are_both_told() {
         let pages = pages("retry-exceeded");
         assert_eq!(pages.len(), 2, "{pages:?}");
-        assert!(pages[0].contains("?") && pages[1].contains("Why a probe"), "{pages:?}");
+        assert!(pages[0].markdown.contains("?") && pages[1].markdown.contains("Why a probe"), "{pages:?}");
     }
 }

@@ -20,12 +20,13 @@ pub(crate) struct Failure {
     pub(crate) code: u8,
     text: String,
     next_step: String,
+    unknown_name: bool,
 }
 
 impl Failure {
     /// `text` says what failed and why.
     pub(crate) fn new(code: u8, text: impl Into<String>) -> Self {
-        Self { code, text: text.into(), next_step: String::new() }
+        Self { code, text: text.into(), next_step: String::new(), unknown_name: false }
     }
 
     /// The same failure with what to do about it.
@@ -38,6 +39,17 @@ impl Failure {
     pub(crate) fn with(mut self, code: u8) -> Self {
         self.code = code;
         self
+    }
+
+    /// The same failure, which is that something named does not exist.
+    pub(crate) fn of_unknown_name(mut self) -> Self {
+        self.unknown_name = true;
+        self
+    }
+
+    /// Something named does not exist.
+    pub(crate) fn is_unknown_name(&self) -> bool {
+        self.unknown_name
     }
 
     /// What failed and why.

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::cluster::event_words;
 use crate::cluster_arguments::IncidentsFlags;
 use crate::failure::Failure;
-use crate::output::{plain, print};
+use crate::output::{plain, print_answer, show};
 use rdmascope_expose::api::{IncidentDetail, IncidentList, IncidentView, PartView};
 
 /// Runs it.
@@ -12,13 +12,25 @@ pub(crate) fn run(flags: &IncidentsFlags) -> Result<u8, Failure> {
     let client = Client::new(&flags.at);
     if let Some(id) = flags.id {
         let path = format!("/api/v1/incidents/{id}");
-        let detail: IncidentDetail = client.get(&path)?;
-        print(&if flags.json { client.text(&path)? } else { ticket(&detail) })?;
+        let text = client.text(&path).map_err(|failure| match failure.is_unknown_name() {
+            true => failure.then("`rdmascope incidents --all` lists them all"),
+            false => failure,
+        })?;
+        let detail: IncidentDetail = client.parsed(&text)?;
+        if flags.json {
+            print_answer(&text)?;
+        } else {
+            show(&ticket(&detail))?;
+        }
         return Ok(u8::from(detail.incident.counts()));
     }
-    let path = "/api/v1/incidents";
-    let list: IncidentList = client.get(path)?;
-    print(&if flags.json { client.text(path)? } else { words(&list.incidents, flags.all) })?;
+    let text = client.text("/api/v1/incidents")?;
+    let list: IncidentList = client.parsed(&text)?;
+    if flags.json {
+        print_answer(&text)?;
+    } else {
+        show(&words(&list.incidents, flags.all))?;
+    }
     Ok(u8::from(list.incidents.iter().any(IncidentView::counts)))
 }
 

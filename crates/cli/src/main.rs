@@ -7,16 +7,19 @@ mod check_arguments;
 mod client;
 mod cluster;
 mod cluster_arguments;
+mod columns;
 mod config_check;
 mod daemons;
 mod diagnose;
 mod explain;
 mod failure;
 mod figures;
+mod gids;
 mod incidents;
 mod logs;
 mod looking;
 mod matrix;
+mod members;
 mod nodes;
 mod output;
 mod pause;
@@ -25,10 +28,12 @@ mod probe_arguments;
 mod reasons;
 mod replay;
 mod report;
+mod screen;
 mod selfcheck;
+mod similar;
 mod simulate;
 mod sweep;
-mod table;
+mod written;
 
 use arguments::{Arguments, Command, ConfigCommand};
 use clap::Parser as _;
@@ -41,6 +46,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return told_by_clap(&error),
     };
+    screen::set_up(arguments.color);
     let done = match &arguments.command {
         Command::Check(flags) => check::run(flags),
         Command::Explain(flags) => explain::run(flags),
@@ -61,9 +67,13 @@ fn main() -> ExitCode {
         Command::Replay(flags) => replay::run(flags),
         Command::Ack(flags) => cluster::ack(flags),
         Command::Maintenance(flags) => cluster::maintenance(flags),
-        Command::Nodes(command) => cluster::nodes(command),
-        Command::Config(ConfigCommand::Check { file }) => config_check::run(file),
+        Command::Nodes(flags) => members::run(flags),
+        Command::Gids(flags) => gids::run(flags),
+        Command::Config(ConfigCommand::Check { file, json }) => config_check::run(file, *json),
         Command::Config(ConfigCommand::Manifest { root }) => check::manifest(root.clone()),
+        Command::Schema(flags) => written::schema(flags),
+        Command::Completions(flags) => written::completions(flags),
+        Command::Man(flags) => written::man(flags),
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -88,6 +98,42 @@ fn told_by_clap(error: &clap::Error) -> ExitCode {
             Failure::new(code::USAGE, text.strip_prefix("error: ").unwrap_or(&text).trim_end()).tell();
         }
     }
-    let judges = std::env::args_os().nth(1).is_some_and(|first| first == "check" || first == "selfcheck");
-    ExitCode::from(if judges { code::CHECK_UNKNOWN } else { code::USAGE })
+    ExitCode::from(if judges(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())) {
+        code::CHECK_UNKNOWN
+    } else {
+        code::USAGE
+    })
+}
+
+/// Whether the command is one whose exit code is a judgement; flags may stand before it.
+fn judges(words: impl IntoIterator<Item = String>) -> bool {
+    let mut words = words.into_iter().filter(|word| !word.starts_with("--color="));
+    let first = match words.next() {
+        Some(word) if word == "--color" => words.nth(1),
+        first => first,
+    };
+    first.is_some_and(|first| first == "check" || first == "selfcheck")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn a_judging_command_is_known_behind_flags() {
+        let judges = |line: &str| judges(line.split(' ').map(str::to_owned));
+        assert!(
+            judges("check --jsn")
+                && judges("selfcheck")
+                && judges("--color never check")
+                && judges("--color=never check")
+        );
+        assert!(!judges("explain check") && !judges("--color check") && !judges(""));
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
 }

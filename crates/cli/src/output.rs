@@ -1,12 +1,29 @@
 //! What goes to the terminal: results, progress, and nothing that a terminal would obey.
 
 use crate::failure::{Failure, code};
+use crate::screen::{laid_out, screen};
+use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 
-/// Columns that a table may have where nobody looks at it directly (a pipe, a file).
-const COLUMNS_ELSEWHERE: usize = 240;
+/// Prints a result for people: fitted to the terminal where one shows it.
+pub(crate) fn show(text: &str) -> Result<(), Failure> {
+    print(&laid_out(text, screen()))
+}
 
-/// Prints a result. A reader that has seen enough (`| head`) is no error.
+/// Prints a result of a type of the API as JSON.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value);
+    let text = text.map_err(|error| Failure::new(code::FAILED, format!("no JSON: {error}")))?;
+    print(&format!("{text}\n"))
+}
+
+/// Prints what the API answered, as it is, with an end of its last line.
+pub(crate) fn print_answer(text: &str) -> Result<(), Failure> {
+    print(text)?;
+    if text.ends_with('\n') { Ok(()) } else { print("\n") }
+}
+
+/// Prints a result for programs, as it is. A reader that has seen enough (`| head`) is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -15,15 +32,6 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
-}
-
-/// Columns of the terminal behind standard output.
-pub(crate) fn columns() -> usize {
-    if !std::io::stdout().is_terminal() {
-        return COLUMNS_ELSEWHERE;
-    }
-    let size = rustix::termios::tcgetwinsize(std::io::stdout());
-    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
 /// Text from elsewhere, without control characters.

@@ -3,7 +3,8 @@
 use crate::arguments::PauseFlags;
 use crate::client::Client;
 use crate::failure::{Failure, code};
-use crate::output::{plain, print};
+use crate::output::{plain, print_json, show};
+use crate::similar;
 use rdmascope_expose::api::{PauseLevel, PauseRequest, PauseView};
 
 /// Runs either.
@@ -17,8 +18,15 @@ pub(crate) fn run(flags: &PauseFlags, pause: bool) -> Result<u8, Failure> {
         bandwidth_only: flags.bandwidth,
     };
     let path = if pause { "/api/v1/pause" } else { "/api/v1/resume" };
-    let view: PauseView = Client::new(&flags.at).post(path, &request)?;
-    print(&words(&view))?;
+    let client = Client::new(&flags.at);
+    let names: Vec<&str> = flags.nodes.iter().map(String::as_str).collect();
+    let view: PauseView =
+        client.post(path, &request).map_err(|failure| similar::named(&client, failure, &names))?;
+    if flags.json {
+        print_json(&view)?;
+    } else {
+        show(&words(&view))?;
+    }
     Ok(0)
 }
 

@@ -4,15 +4,16 @@ use crate::arguments::Metrics;
 use crate::client::Client;
 use crate::failure::{Failure, code};
 use crate::figures;
-use crate::output::{Progress, plain, print};
+use crate::output::{Progress, plain, print_json, show};
 use crate::probe_arguments::ProbeFlags;
 use crate::reasons::line;
-use crate::report;
+use crate::{report, similar};
 use rdmascope_expose::api::{
-    CellView, IncastRequest, MeasurementState, MeasurementView, ProbeKind, ProbeRequest, ProbeState,
-    ProbeStep, ProbeView, ServiceList, Severity,
+    CellView, IncastRequest, MeasurementState, MeasurementView, ProbeKind, ProbeReport, ProbeRequest,
+    ProbeState, ProbeStep, ProbeView, ServiceList, Severity,
 };
 use rdmascope_model::Exclusion;
+use serde::Serialize;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ pub(crate) fn run(flags: &ProbeFlags) -> Result<u8, Failure> {
             class: flags.class,
             device: flags.device.clone(),
         };
-        seen.push(one(&client, client.post("/api/v1/incasts", &request)?, flags)?);
+        let names: Vec<&str> = flags.from.iter().chain([target]).map(String::as_str).collect();
+        seen.push(one(&client, begun(&client, "/api/v1/incasts", &request, &names)?, flags)?);
     } else {
         let source = flags.source.clone().unwrap_or_default();
         for target in targets(&client, flags, &source)? {
@@ -51,18 +53,28 @@ pub(crate) fn run(flags: &ProbeFlags) -> Result<u8, Failure> {
                 device: flags.device.clone(),
                 service: flags.service.clone(),
             };
-            seen.push(one(&client, client.post("/api/v1/probes", &request)?, flags)?);
+            let names = [request.source.as_str(), request.target.as_str()];
+            seen.push(one(&client, begun(&client, "/api/v1/probes", &request, &names)?, flags)?);
         }
     }
+    let fine = seen.iter().all(is_fine);
     if flags.json {
-        let text = match &seen[..] {
-            [one] => serde_json::to_string_pretty(one),
-            all => serde_json::to_string_pretty(all),
-        };
-        let text = text.map_err(|error| Failure::new(code::FAILED, format!("no JSON: {error}")))?;
-        print(&format!("{text}\n"))?;
+        print_json(&match <[ProbeView; 1]>::try_from(seen) {
+            Ok([one]) => ProbeReport::One(Box::new(one)),
+            Err(several) => ProbeReport::Several(several),
+        })?;
     }
-    Ok(if seen.iter().all(is_fine) { 0 } else { code::FAILED })
+    Ok(if fine { 0 } else { code::FAILED })
+}
+
+/// The run that a request begins; where a name is not known, with what was probably meant.
+fn begun(
+    client: &Client,
+    path: &str,
+    request: &impl Serialize,
+    names: &[&str],
+) -> Result<ProbeView, Failure> {
+    client.post(path, request).map_err(|failure| similar::named(client, failure, names))
 }
 
 /// The one target that was named, or the peers of the service.
@@ -87,14 +99,14 @@ fn one(client: &Client, mut probe: ProbeView, flags: &ProbeFlags) -> Result<Prob
     let long = probe.kind != ProbeKind::Probe;
     let steps = !long && !flags.json;
     if steps {
-        print(&format!("{} -> {}\n", plain(&probe.source), plain(&probe.target)))?;
+        show(&format!("{} -> {}\n", plain(&probe.source), plain(&probe.target)))?;
     }
     let mut progress = Progress::new();
     let mut shown = 0;
     loop {
         for step in probe.steps.iter().skip(shown).filter(|_| steps) {
             progress.clear();
-            print(&step_line(step))?;
+            show(&step_line(step))?;
         }
         shown = probe.steps.len();
         if probe.state.is_over() {
@@ -110,7 +122,7 @@ fn one(client: &Client, mut probe: ProbeView, flags: &ProbeFlags) -> Result<Prob
     }
     progress.clear();
     if !flags.json {
-        print(&match probe.kind {
+        show(&match probe.kind {
             ProbeKind::Probe if is_usual(&probe) => format!("\n{}", result(&probe, flags.metric)),
             ProbeKind::Probe => format!("\n{}", report::measurements(&probe)),
             ProbeKind::Full => report::full(&probe),

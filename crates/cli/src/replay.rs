@@ -3,18 +3,19 @@
 //! Nothing is guessed: each finding that was raised is looked up among the answers that its own check gave when it was raised. Where
 //! the history does not hold enough, it says so and why.
 
-use crate::client::Client;
-use crate::cluster::escaped;
+use crate::client::{Client, escaped};
+use crate::cluster::is_there;
 use crate::cluster_arguments::ReplayFlags;
 use crate::config_check;
 use crate::failure::Failure;
-use crate::output::{plain, print};
+use crate::output::{plain, print_json, show};
 use rdmascope_checks::limits::Limits;
 use rdmascope_checks::replay::{Again, Basis, again};
-use rdmascope_expose::api::{EventList, EventView, IncidentList, IncidentView};
+use rdmascope_expose::api::{
+    EventList, EventView, IncidentList, IncidentView, ReplayChange, ReplayIncident, ReplayReport, ReplayRow,
+};
 use rdmascope_host::Clock;
 use rdmascope_model::{Status, Wall};
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -30,8 +31,15 @@ pub(crate) fn run(flags: &ReplayFlags) -> Result<u8, Failure> {
     let mut path = format!("/api/v1/incidents?since={since}");
     path.push_str(&flags.node.as_ref().map(|node| format!("&node={}", escaped(node))).unwrap_or_default());
     let incidents: IncidentList = client.get(&path)?;
-    let replay = Replay::of(&events, &incidents.incidents, &limits, since);
-    print(&if flags.json { replay.json() } else { replay.words() })?;
+    if events.is_empty() && incidents.incidents.is_empty() {
+        is_there(&client, flags.node.as_deref())?;
+    }
+    let replay = replayed(&events, &incidents.incidents, &limits, since);
+    if flags.json {
+        print_json(&replay)?;
+    } else {
+        show(&words(&replay))?;
+    }
     Ok(0)
 }
 
@@ -52,145 +60,95 @@ fn raised(client: &Client, since: Wall, node: Option<&str>) -> Result<Vec<EventV
 }
 
 /// What came of it.
-#[derive(Debug, Serialize)]
-struct Replay {
-    /// From when on.
-    since: String,
-    /// Numbers that the policy has and that were other ones when findings were raised: name, then, now, findings.
-    changed: Vec<Changed>,
-    /// How many findings say the same.
-    same: usize,
-    silent: Vec<Row>,
-    becomes: Vec<Row>,
-    cannot_say: Vec<Row>,
-    incidents: Vec<IncidentRow>,
-}
-
-#[derive(Debug, Serialize)]
-struct Changed {
-    limit: String,
-    then: f64,
-    now: f64,
-    findings: usize,
-}
-
-/// One finding that was raised.
-#[derive(Clone, Debug, Serialize)]
-struct Row {
-    at: String,
-    node: String,
-    subject: String,
-    id: String,
-    was: String,
-    /// The status under the policy, or why it is not known.
-    now: String,
-    text: String,
-}
-
-/// One incident.
-#[derive(Debug, Serialize)]
-struct IncidentRow {
-    id: u64,
-    title: String,
-    now: String,
-}
-
-impl Replay {
-    fn of(events: &[EventView], incidents: &[IncidentView], limits: &Limits, since: Wall) -> Self {
-        let mut replay = Self {
-            since: since.to_string(),
-            changed: Vec::new(),
-            same: 0,
-            silent: Vec::new(),
-            becomes: Vec::new(),
-            cannot_say: Vec::new(),
-            incidents: Vec::new(),
-        };
-        let mut changed: BTreeMap<(String, u64, u64), usize> = BTreeMap::new();
-        for event in events {
-            let basis = event.basis.as_deref();
-            for (limit, then, now) in
-                basis.and_then(Basis::from_lines).iter().flat_map(|basis| basis.changed(limits))
-            {
-                *changed.entry((limit.to_owned(), then.to_bits(), now.to_bits())).or_default() += 1;
-            }
-            let again = judged(event, limits);
-            let row = |now: &str| Row {
-                at: event.at.clone(),
-                node: event.node.clone(),
-                subject: event.subject.clone(),
-                id: event.id.clone(),
-                was: event.after.clone(),
-                now: now.to_owned(),
-                text: event.text.clone(),
-            };
-            match again {
-                Again::Same => replay.same += 1,
-                Again::Silent => replay.silent.push(row(Status::Ok.as_str())),
-                Again::Becomes(status) => replay.becomes.push(row(status.as_str())),
-                Again::CannotSay(why) => replay.cannot_say.push(row(&why)),
-            }
-        }
-        replay.changed = changed
-            .into_iter()
-            .map(|((limit, then, now), findings)| Changed {
-                limit,
-                then: f64::from_bits(then),
-                now: f64::from_bits(now),
-                findings,
-            })
-            .collect();
-        replay.incidents = incidents.iter().map(|incident| incident_row(incident, events, limits)).collect();
-        replay
-    }
-
-    fn json(&self) -> String {
-        // Texts and numbers only: there is nothing in it that JSON cannot say.
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
-    }
-
-    fn words(&self) -> String {
-        let all = self.same + self.silent.len() + self.becomes.len() + self.cannot_say.len();
-        let mut text = format!(
-            "{all} findings were raised since {}: {} the same, {} silent, {} with another status, {} cannot say\n",
-            self.since,
-            self.same,
-            self.silent.len(),
-            self.becomes.len(),
-            self.cannot_say.len()
-        );
-        for changed in &self.changed {
-            let Changed { limit, then, now, findings } = changed;
-            text.push_str(&format!("  {limit}: {then} then, {now} in this policy ({findings} findings)\n"));
-        }
-        if self.changed.is_empty() && all > 0 {
-            text.push_str("  none of these findings was judged by a number that this policy changes\n");
-        }
-        for (title, rows) in
-            [("silent", &self.silent), ("another status", &self.becomes), ("cannot say", &self.cannot_say)]
+fn replayed(events: &[EventView], incidents: &[IncidentView], limits: &Limits, since: Wall) -> ReplayReport {
+    let mut replay = ReplayReport {
+        since: since.to_string(),
+        changed: Vec::new(),
+        same: 0,
+        silent: Vec::new(),
+        becomes: Vec::new(),
+        cannot_say: Vec::new(),
+        incidents: Vec::new(),
+    };
+    let mut changed: BTreeMap<(String, u64, u64), usize> = BTreeMap::new();
+    for event in events {
+        let basis = event.basis.as_deref();
+        for (limit, then, now) in
+            basis.and_then(Basis::from_lines).iter().flat_map(|basis| basis.changed(limits))
         {
-            text.push_str(&listed(title, rows));
+            *changed.entry((limit.to_owned(), then.to_bits(), now.to_bits())).or_default() += 1;
         }
-        if !self.incidents.is_empty() {
-            text.push_str("\nincidents\n");
+        let again = judged(event, limits);
+        let row = |now: &str| ReplayRow {
+            at: event.at.clone(),
+            node: event.node.clone(),
+            subject: event.subject.clone(),
+            id: event.id.clone(),
+            was: event.after.clone(),
+            now: now.to_owned(),
+            text: event.text.clone(),
+        };
+        match again {
+            Again::Same => replay.same += 1,
+            Again::Silent => replay.silent.push(row(Status::Ok.as_str())),
+            Again::Becomes(status) => replay.becomes.push(row(status.as_str())),
+            Again::CannotSay(why) => replay.cannot_say.push(row(&why)),
         }
-        for incident in &self.incidents {
-            text.push_str(&format!(
-                "  {} {}\n      {}\n",
-                incident.id,
-                plain(&incident.title),
-                plain(&incident.now)
-            ));
-        }
-        text.push_str(
+    }
+    replay.changed = changed
+        .into_iter()
+        .map(|((limit, then, now), findings)| ReplayChange {
+            limit,
+            then: f64::from_bits(then),
+            now: f64::from_bits(now),
+            findings,
+        })
+        .collect();
+    replay.incidents = incidents.iter().map(|incident| incident_row(incident, events, limits)).collect();
+    replay
+}
+
+fn words(replay: &ReplayReport) -> String {
+    let all = replay.same + replay.silent.len() + replay.becomes.len() + replay.cannot_say.len();
+    let mut text = format!(
+        "{all} findings were raised since {}: {} the same, {} silent, {} with another status, {} cannot say\n",
+        replay.since,
+        replay.same,
+        replay.silent.len(),
+        replay.becomes.len(),
+        replay.cannot_say.len()
+    );
+    for changed in &replay.changed {
+        let ReplayChange { limit, then, now, findings } = changed;
+        text.push_str(&format!("  {limit}: {then} then, {now} in this policy ({findings} findings)\n"));
+    }
+    if replay.changed.is_empty() && all > 0 {
+        text.push_str("  none of these findings was judged by a number that this policy changes\n");
+    }
+    for (title, rows) in
+        [("silent", &replay.silent), ("another status", &replay.becomes), ("cannot say", &replay.cannot_say)]
+    {
+        text.push_str(&listed(title, rows));
+    }
+    if !replay.incidents.is_empty() {
+        text.push_str("\nincidents\n");
+    }
+    for incident in &replay.incidents {
+        text.push_str(&format!(
+            "  {} {}\n      {}\n",
+            incident.id,
+            plain(&incident.title),
+            plain(&incident.now)
+        ));
+    }
+    text.push_str(
             "\nWhat stayed below its limit is not kept: what a stricter number would have raised besides cannot be said. Only numbers are \
              replayed, not the manifest.\n",
         );
-        text
-    }
+    text
 }
 
-fn listed(title: &str, rows: &[Row]) -> String {
+fn listed(title: &str, rows: &[ReplayRow]) -> String {
     if rows.is_empty() {
         return String::new();
     }
@@ -222,7 +180,7 @@ fn judged(event: &EventView, limits: &Limits) -> Again {
 }
 
 /// An incident comes from the matrix; of the policy only its reasons depend.
-fn incident_row(incident: &IncidentView, events: &[EventView], limits: &Limits) -> IncidentRow {
+fn incident_row(incident: &IncidentView, events: &[EventView], limits: &Limits) -> ReplayIncident {
     let raised = |id: &str, node: &str, subject: &str| {
         events.iter().find(|event| event.id == id && event.node == node && event.subject == subject)
     };
@@ -251,7 +209,7 @@ fn incident_row(incident: &IncidentView, events: &[EventView], limits: &Limits) 
     if !unknown.is_empty() {
         now.push_str(&format!("; of these reasons it cannot be said: {}", unknown.join(", ")));
     }
-    IncidentRow { id: incident.id, title: incident.title.clone(), now }
+    ReplayIncident { id: incident.id, title: incident.title.clone(), now }
 }
 
 /// How far back: a span of time, or a point in time.
@@ -324,10 +282,10 @@ mod tests {
             event("retransmits", "fail", None),
             event("mlx5-health", "fail", None),
         ];
-        let of = |numbers: &[(&str, f64)]| Replay::of(&events, &[], &limits(numbers), Wall(0));
+        let of = |numbers: &[(&str, f64)]| replayed(&events, &[], &limits(numbers), Wall(0));
         let lax = of(&[("retransmits_warn_ratio", 1e-3), ("retransmits_fail_ratio", 1e-2)]);
         assert_eq!((lax.same, lax.silent.len(), lax.becomes.len(), lax.cannot_say.len()), (1, 1, 0, 1));
-        let words = lax.words();
+        let words = words(&lax);
         for part in [
             "3 findings were raised since 1970-01-01T00:00:00.000Z: 1 the same, 1 silent, 0 with another status, 1 cannot say\n",
             "  retransmits_warn_ratio: 0.000001 then, 0.001 in this policy (1 findings)\n",
@@ -341,7 +299,6 @@ mod tests {
         assert_eq!(milder.becomes.first().map(|row| row.now.as_str()), Some("warn"));
         let window = of(&[("congestion_window_seconds", 60.0)]);
         assert!(window.cannot_say.iter().any(|row| row.now.contains("span of time")), "{window:?}");
-        assert!(serde_json::from_str::<serde_json::Value>(&lax.json()).is_ok());
     }
 
     #[test]

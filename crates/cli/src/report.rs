@@ -1,7 +1,9 @@
 //! A full report of a pair, and an incast, as people read them: figures by section, what was left out, and the verdicts last.
 
+use crate::columns::Columns;
 use crate::figures::Unit;
 use crate::output::plain;
+use crate::screen::{Screen, screen};
 use rdmascope_expose::api::{
     EndView, EndpointView, MeasurementState, MeasurementView, PingSizeFigures, ProbeView, Severity,
     VerdictView,
@@ -249,11 +251,14 @@ fn table(all: &[&MeasurementView]) -> Vec<String> {
             cells[column] = cell(m);
         }
     }
-    let head = format!("{:<18} {:<24} {:<24} both at once", "", "there", "back");
-    let row = |(name, [there, back, both]): (String, [String; 3])| {
-        format!("{name:<18} {there:<24} {back:<24} {both}")
-    };
-    std::iter::once(head).chain(rows.into_iter().map(row)).map(|line| line.trim_end().to_owned()).collect()
+    let mut columns = Columns::new(&["", "there", "back", "both at once"], &[]);
+    for (name, [there, back, both]) in rows {
+        columns.push([name.into(), there.into(), back.into(), both.into()]);
+    }
+    // Each section is two columns to the right.
+    let screen = screen();
+    let screen = Screen { columns: screen.columns.map(|columns| columns.saturating_sub(2)), ..screen };
+    columns.text(screen).lines().map(str::to_owned).collect()
 }
 
 fn cell(m: &MeasurementView) -> String {
@@ -263,12 +268,20 @@ fn cell(m: &MeasurementView) -> String {
     let of = |end: &Option<EndView>| Some(end.as_ref()?.bandwidth.as_ref()?.average_bits_per_second);
     let share = m.ratio_to_ceiling.map(|r| format!(" ({:.0} %)", 100.0 * r)).unwrap_or_default();
     match (of(&m.at_source), of(&m.at_target)) {
-        (Some(there), Some(back)) if m.manner.operation.as_deref() == Some("read") => {
-            format!("{} and {}", gigabits(back), gigabits(there))
-        }
-        (Some(there), Some(back)) => format!("{} and {}", gigabits(there), gigabits(back)),
+        (Some(there), Some(back)) if m.manner.operation.as_deref() == Some("read") => two_rates(back, there),
+        (Some(there), Some(back)) => two_rates(there, back),
         (Some(there), None) => format!("{}{share}", gigabits(there)),
         (None, _) => "-".to_owned(),
+    }
+}
+
+/// Two rates, with their unit once where it is the same.
+fn two_rates(there: u64, back: u64) -> String {
+    let (unit, other) = (Unit::of_rates(there), Unit::of_rates(back));
+    if unit == other {
+        format!("{}, {}", unit.number(there), unit.show(back))
+    } else {
+        format!("{}, {}", unit.show(there), other.show(back))
     }
 }
 

@@ -4,11 +4,12 @@ use crate::arguments::SweepFlags;
 use crate::client::Client;
 use crate::failure::{Failure, code};
 use crate::figures::Unit;
-use crate::output::{Progress, plain, print};
+use crate::output::{Progress, plain, print_json, show};
+use crate::similar;
 use rdmascope_config::node_names;
 use rdmascope_expose::api::{
-    ContinuousView, EndpointList, MetricChoice, SweepList, SweepPlan, SweepRequest, SweepResult, SweepState,
-    SweepView,
+    ContinuousView, EndpointList, MetricChoice, SweepList, SweepPlan, SweepPlanReport, SweepRequest,
+    SweepResult, SweepState, SweepView,
 };
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -28,14 +29,24 @@ pub(crate) fn run(flags: &SweepFlags) -> Result<u8, Failure> {
         wait_for_endpoints(&client, wanted, &mut progress)?;
     }
     let request = request(flags)?;
+    let names = request.nodes.clone().unwrap_or_default();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     if flags.plan {
-        let plan: SweepPlan = client.post("/api/v1/sweeps", &SweepRequest { dry_run: true, ..request })?;
+        let plan: SweepPlan = client
+            .post("/api/v1/sweeps", &SweepRequest { dry_run: true, ..request })
+            .map_err(|failure| similar::named(&client, failure, &names))?;
         let list: SweepList = client.get("/api/v1/sweeps")?;
-        print(&(plan_words(&plan) + &continuous_words(&list.continuous)))?;
+        if flags.json {
+            print_json(&SweepPlanReport { plan, continuous: list.continuous })?;
+        } else {
+            show(&(plan_words(&plan) + &continuous_words(&list.continuous)))?;
+        }
         return Ok(0);
     }
     let begun = Instant::now();
-    let mut sweep: SweepView = client.post("/api/v1/sweeps", &request)?;
+    let mut sweep: SweepView = client
+        .post("/api/v1/sweeps", &request)
+        .map_err(|failure| similar::named(&client, failure, &names))?;
     let mut next_line = Instant::now();
     while sweep.state == SweepState::Running {
         if progress.is_live() || Instant::now() >= next_line {
@@ -46,7 +57,11 @@ pub(crate) fn run(flags: &SweepFlags) -> Result<u8, Failure> {
         sweep = client.get(&format!("/api/v1/sweeps/{}", sweep.id))?;
     }
     progress.clear();
-    print(&(summary(&sweep, begun.elapsed()) + &result_words(&sweep.results)))?;
+    if flags.json {
+        print_json(&sweep)?;
+    } else {
+        show(&(summary(&sweep, begun.elapsed()) + &result_words(&sweep.results)))?;
+    }
     Ok(exit_code(&sweep))
 }
 

@@ -52,6 +52,8 @@ const PACKAGES: &[Package] = &[
     package("perftest", Need::Lab, "ib_write_lat and ib_write_bw, the reference for what we measure"),
     package("prometheus-node-exporter", Need::Tests, "the reference for what we read from the same files"),
     package("prometheus", Need::Tests, "promtool checks the alert rules (the server itself is not used)"),
+    package("python3-jsonschema", Need::Tests, "judges what commands print as JSON by its schema"),
+    package("mandoc", Need::Tests, "checks the manual pages"),
 ];
 
 /// Installs what is missing for the given needs. Says what and why, and asks when a person is there.

@@ -6,10 +6,12 @@ use crate::check_arguments::{CheckFlags, ExitStyle};
 use crate::config_check;
 use crate::failure::{Failure, code};
 use crate::looking::finished;
-use crate::output::print;
+use crate::output::{print, print_json, show};
+use crate::screen::screen;
 use rdmascope_checks::log::Rules;
 use rdmascope_checks::{Look, Past, Policy};
 use rdmascope_config::Config;
+use rdmascope_expose::api::OpenedReport;
 use rdmascope_host::{Host, KernelLogReader, Sight, ask_verbs, sight};
 use rdmascope_model::{Finding, KernelLog, Mono, Reading, Snapshot, Status, in_one_line};
 use std::cmp::Reverse;
@@ -22,8 +24,11 @@ pub(crate) fn run(flags: &CheckFlags) -> Result<u8, Failure> {
     match judge(flags) {
         Err(failure) if style.is_some() => {
             // Whoever calls knows no code but these, and reads no standard error.
-            print(&render::for_npd(failure.text()))?;
-            Ok(if style == Some(ExitStyle::Npd) { 2 } else { 1 })
+            print(&match style {
+                Some(ExitStyle::Nagios) => render::nagios_unknown(failure.text()),
+                _ => render::for_npd(failure.text()),
+            })?;
+            Ok(exit_code(style, Status::Unknown))
         }
         done => done,
     }
@@ -34,11 +39,21 @@ fn judge(flags: &CheckFlags) -> Result<u8, Failure> {
     let host = host(flags, &policy)?;
     let seen = read(&host, flags, &policy.rules)?;
     if flags.show.self_audit {
-        print(&render::audit(&host.opened()))?;
+        if flags.json {
+            print_json(&OpenedReport {
+                opened: host.opened().iter().map(|path| format!("/{path}")).collect(),
+            })?;
+        } else {
+            show(&render::audit(&host.opened()))?;
+        }
         return Ok(0);
     }
     if flags.show.what_i_can_see {
-        print(&render::sights(&seen.sights))?;
+        if flags.json {
+            print_json(&render::sight_report(&seen.sights))?;
+        } else {
+            show(&render::sights(&seen.sights, screen()))?;
+        }
         return Ok(0);
     }
     let look = Look { now: &seen.now, past: &seen.past, log: &seen.log, policy: &policy };
@@ -46,21 +61,23 @@ fn judge(flags: &CheckFlags) -> Result<u8, Failure> {
     // Stable: within a status the order of the checks stays, link layer first.
     findings.sort_by_key(|finding| Reverse(finding.status));
     let worst = rdmascope_checks::worst(&findings);
-    print(&match flags.exit_style {
-        Some(ExitStyle::Npd) => render::for_npd(&render::worst_line(&findings)),
-        Some(ExitStyle::Slurm) => render::for_slurm(&findings),
-        None if flags.show.json => render::as_json(&seen.now, worst, &findings, &seen.sights),
-        None => render::for_people(&findings, flags.all),
-    })?;
+    match flags.exit_style {
+        Some(ExitStyle::Nagios) => print(&render::for_nagios(&findings, worst))?,
+        Some(ExitStyle::Npd) => print(&render::for_npd(&render::worst_line(&findings)))?,
+        Some(ExitStyle::Slurm) => print(&render::for_slurm(&findings))?,
+        None if flags.json => print_json(&render::report(&seen.now, worst, &findings, &seen.sights))?,
+        None => show(&render::for_people(&findings, flags.all))?,
+    }
     Ok(exit_code(flags.exit_style, worst))
 }
 
 fn exit_code(style: Option<ExitStyle>, worst: Status) -> u8 {
     match (style, worst) {
-        (None, worst) => rdmascope_checks::exit_code(worst),
-        (Some(_), Status::Ok | Status::Warn) => 0,
+        (None | Some(ExitStyle::Nagios), worst) => rdmascope_checks::exit_code(worst),
+        (Some(_), Status::Fail) => 1,
         (Some(ExitStyle::Npd), Status::Unknown) => 2,
-        (Some(_), Status::Unknown | Status::Fail) => 1,
+        // A node that could not be judged is not taken from its jobs; the line that says so is in Slurm's log.
+        (Some(_), Status::Ok | Status::Warn | Status::Unknown) => 0,
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::is_problem;
 use crate::output::plain;
-use rdmascope_expose::api::{BlindSpot, CheckReport};
+use crate::screen::{Screen, Tone, painted};
+use rdmascope_expose::api::{BlindSpot, CheckReport, SightReport, SightView};
 use rdmascope_host::Sight;
 use rdmascope_model::{Finding, Reading, Snapshot, Status};
 
@@ -72,17 +73,20 @@ fn line(finding: &Finding) -> String {
     format!("{}: {} [{}]", plain(&finding.subject), plain(&finding.summary), finding.id)
 }
 
-/// The JSON of the API's type.
-pub(super) fn as_json(snapshot: &Snapshot, worst: Status, findings: &[Finding], sights: &[Sight]) -> String {
+/// The same for programs.
+pub(super) fn report(
+    snapshot: &Snapshot,
+    worst: Status,
+    findings: &[Finding],
+    sights: &[Sight],
+) -> CheckReport {
     let blind = sights.iter().filter_map(|sight| match &sight.seen {
         Reading::Failed(why) => {
             Some(BlindSpot { what: sight.what.to_owned(), why: why.clone(), needs: sight.needs.clone() })
         }
         Reading::Value(()) | Reading::Absent => None,
     });
-    let report = CheckReport::new(snapshot, worst, findings, blind.collect());
-    // Texts, lists and enums without data: there is nothing in it that JSON cannot say.
-    serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"
+    CheckReport::new(snapshot, worst, findings, blind.collect())
 }
 
 /// What matters most, in one line; findings are in order, the worst first.
@@ -98,6 +102,39 @@ pub(super) fn worst_line(findings: &[Finding]) -> String {
     }
 }
 
+/// The form of monitoring plugins: the worst and counts in the first line, then every problem. A bar would begin the counts, so texts
+/// have none.
+pub(super) fn for_nagios(findings: &[Finding], worst: Status) -> String {
+    let word = match worst {
+        Status::Ok => "OK",
+        Status::Warn => "WARNING",
+        Status::Fail => "CRITICAL",
+        Status::Unknown => "UNKNOWN",
+    };
+    let count = |status| findings.iter().filter(|finding| finding.status == status).count();
+    let mut text = format!(
+        "RDMA {word}: {} | fail={};;0 unknown={} warn={};0 ok={}\n",
+        without_bar(&worst_line(findings)),
+        count(Status::Fail),
+        count(Status::Unknown),
+        count(Status::Warn),
+        count(Status::Ok)
+    );
+    for finding in findings.iter().filter(|finding| finding.status != Status::Ok) {
+        text.push_str(&format!("{} {}\n", label(finding.status), without_bar(&line(finding))));
+    }
+    text
+}
+
+/// The same where nothing was judged.
+pub(super) fn nagios_unknown(why: &str) -> String {
+    format!("RDMA UNKNOWN: {}\n", without_bar(why))
+}
+
+fn without_bar(text: &str) -> String {
+    plain(text).replace('|', "/")
+}
+
 /// One line of at most 80 bytes, cut where no letter is torn apart.
 pub(super) fn for_npd(text: &str) -> String {
     let mut text = plain(text);
@@ -107,7 +144,7 @@ pub(super) fn for_npd(text: &str) -> String {
     text + "\n"
 }
 
-/// One line for each problem; silence when there is none.
+/// One line for each failure and for what could not be judged; silence when there is none.
 pub(super) fn for_slurm(findings: &[Finding]) -> String {
     if findings.is_empty() {
         return "rdmascope: UNKNOWN nothing could be judged\n".to_owned();
@@ -117,22 +154,40 @@ pub(super) fn for_slurm(findings: &[Finding]) -> String {
 }
 
 /// What can be seen, as a table.
-pub(super) fn sights(sights: &[Sight]) -> String {
+pub(super) fn sights(sights: &[Sight], screen: Screen) -> String {
     let wide = sights.iter().map(|sight| sight.what.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for sight in sights {
-        let (word, why) = match &sight.seen {
-            Reading::Value(()) => ("seen", None),
-            Reading::Absent => ("none here", None),
-            Reading::Failed(why) => ("not seen", Some(plain(why))),
+    for SightView { what, seen, needs, why } in sight_report(sights).sights {
+        let tone = match seen.as_str() {
+            SEEN => Tone::Good,
+            NOT_SEEN => Tone::Unknown,
+            _ => Tone::Faint,
         };
-        text.push_str(format!("{:<wide$}  {word:<9}  needs {}", sight.what, sight.needs).trim_end());
-        text.push('\n');
+        let word = painted(&format!("{seen:<SEEN_WIDTH$}"), Some(tone), screen.colour);
+        text.push_str(&format!("{what:<wide$}  {word}  needs {needs}\n"));
         if let Some(why) = why {
             text.push_str(&format!("{:<wide$}  why:       {why}\n", ""));
         }
     }
     text
+}
+
+const SEEN: &str = "seen";
+const NOT_SEEN: &str = "not seen";
+/// The longest of these words.
+const SEEN_WIDTH: usize = 9;
+
+/// The same for programs.
+pub(super) fn sight_report(sights: &[Sight]) -> SightReport {
+    let view = |sight: &Sight| {
+        let (seen, why) = match &sight.seen {
+            Reading::Value(()) => (SEEN, None),
+            Reading::Absent => ("none here", None),
+            Reading::Failed(why) => (NOT_SEEN, Some(plain(why))),
+        };
+        SightView { what: sight.what.to_owned(), seen: seen.to_owned(), needs: sight.needs.clone(), why }
+    };
+    SightReport { sights: sights.iter().map(view).collect() }
 }
 
 /// Every file that was opened.
@@ -208,5 +263,17 @@ mod tests {
         assert!(message.trim_end().len() <= 80 && message.trim_end().len() > 78, "{message}");
         assert_eq!(for_slurm(&[finding(Status::Warn), finding(Status::Ok)]), "");
         assert_eq!(worst_line(&[finding(Status::Ok)]), "1 findings, all ok");
+    }
+
+    #[test]
+    fn monitoring_plugins_have_their_counts_behind_the_only_bar() {
+        let barred = Finding { summary: "a | b".to_owned(), ..finding(Status::Warn) };
+        assert_eq!(
+            for_nagios(&[finding(Status::Fail), barred, finding(Status::Ok)], Status::Fail),
+            "RDMA CRITICAL: (+1) port-state mlx5_0/1: the port is DOWN | fail=1;;0 unknown=0 warn=1;0 ok=1\n\
+             FAIL mlx5_0/1: the port is DOWN [port-state]\nWARN mlx5_0/1: a / b [port-state]\n"
+        );
+        assert!(for_nagios(&[], Status::Unknown).starts_with("RDMA UNKNOWN: nothing could be judged | "));
+        assert_eq!(nagios_unknown("a|b"), "RDMA UNKNOWN: a/b\n");
     }
 }

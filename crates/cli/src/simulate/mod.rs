@@ -8,15 +8,17 @@ mod swarm;
 
 use crate::failure::{Failure, code};
 use crate::logs;
-use crate::output::{Progress, print};
+use crate::output::{Progress, print, show};
+use crate::screen::screen;
 use agent::Shape;
 use clap::{Args, value_parser};
 use orders::{Mode, Orders};
 use process::Coordinator;
 use rdmascope_config::{Config, LogConfig, LogLevel};
+use rdmascope_expose::api::SimulateRow;
 use rdmascope_host::ProcessCost;
 use rdmascope_model::Reading;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 use swarm::Swarm;
@@ -82,11 +84,20 @@ impl Report {
     fn row(&mut self, what: &str, seen: f64, unit: &str) -> Result<(), Failure> {
         self.progress.clear();
         if !self.json {
-            return print(&format!("{what:66} {seen:>14.3} {unit}\n"));
+            let room = screen().columns.map_or(66, |columns| columns.saturating_sub(24).min(66));
+            return show(&format!("{what:room$} {seen:>14.3} {unit}\n"));
         }
-        let row = json!({
-            "what": what, "seen": seen, "unit": unit, "asked": "", "holds": true, "against": null, "seen_against": null,
-        });
+        let row = SimulateRow {
+            what: what.to_owned(),
+            seen,
+            unit: unit.to_owned(),
+            asked: String::new(),
+            holds: true,
+            against: None,
+            seen_against: None,
+        };
+        // One object on each line, as the benchmarks have it.
+        let row = serde_json::to_string(&row).unwrap_or_default();
         print(&format!("{row}\n"))
     }
 }

@@ -8,8 +8,10 @@ mod health;
 mod incident;
 mod matrix;
 mod openapi;
+mod outputs;
 mod pair;
 mod ping;
+mod printed;
 mod problem;
 mod report;
 mod routes;
@@ -38,8 +40,14 @@ pub use matrix::{
     MatrixHead, MatrixRow, MatrixView, MatrixWriter, Needed, ReadRow, STATE_SELF, decode_bin,
 };
 pub use openapi::openapi;
+pub use outputs::{OUTPUTS, Output};
 pub use pair::{BandwidthFigures, CellState, CellView, FailureView, LatencyFigures, PairView};
 pub use ping::{PairVerdict, PingFigures, PingLabelFigures, PingSizeFigures};
+pub use printed::{
+    ConfigReport, ExplainPage, ExplainReport, GidReport, GidView, NodesReport, OpenedReport, ProbeReport,
+    ReplayChange, ReplayIncident, ReplayReport, ReplayRow, SightReport, SightView, SimulateRow,
+    SweepPlanReport,
+};
 pub use problem::Problem;
 pub use report::{
     IncastSourceView, IncastView, MannerView, MeasurementState, MeasurementView, PriorityCount, ServiceList,
