@@ -67,7 +67,7 @@ fn gids_are_listed_as_show_gids_does() {
     let v2 = all
         .out
         .lines()
-        .find(|line| line.contains(" v2 ") && line.starts_with("mlx5_1"))
+        .find(|line| line.contains("::ffff:") && line.contains(" v2 ") && line.starts_with("mlx5_1"))
         .expect("a RoCE v2 GID");
     let words: Vec<&str> = v2.split_whitespace().collect();
     assert!(words[3].starts_with("::ffff:") && words[3].ends_with(words[4]) && words[6] == "eth1", "{v2}");

@@ -40,6 +40,7 @@ fn no_line_is_wider_than_the_terminal() {
     let cluster = Cluster::start(None, &NODES);
     let agent = with_a_port_that_is_down(&cluster);
     let id = open_incidents(&cluster)[0]["id"].to_string();
+    cluster.wait_for_nodes(&[NODES[0], NODES[1], "stranger"]);
     let wide = |words: &[&str]| {
         let mut command = rdmascope(words);
         command.env("RDMASCOPE_COORDINATOR", &cluster.address).env("CLICOLOR_FORCE", "1");
@@ -64,7 +65,7 @@ fn no_line_is_wider_than_the_terminal() {
         &["matrix", "--metric", "bandwidth"],
         &["matrix", "--metric", "ping"],
         &["maintenance"],
-        &["sweep", "--plan"],
+        &["sweep", "--plan", "--nodes", &NODES.join(",")],
         &["probe", NODES[0], NODES[1]],
         &["probe", NODES[0], NODES[1], "--full", "--drained"],
         &["pause", "--nodes", NODES[0]],
@@ -86,7 +87,7 @@ fn what_is_told_of_a_machine_fits_too() {
         &["check", "--what-i-can-see", "--root", root],
         &["gids", "--root", root],
         &["explain", "port-state"],
-        &["explain", "mlx5-health"],
+        &["explain", "mlx5-health-error"],
         &["schema"],
     ] {
         fits(words, &in_terminal(rdmascope(words), "80"));

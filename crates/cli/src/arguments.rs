@@ -18,9 +18,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+const SUMMARY: &str = "Finds out what of an RDMA cluster is broken, before a job finds out";
+
 const ABOUT: &str = "\
-Finds out which node, port, cable, switch or setting of an RDMA cluster (RoCE v2, InfiniBand) is broken, before a \
-job finds out.
+Finds out which node, port, cable, switch or setting of an RDMA cluster (RoCE v2, InfiniBand, iWARP) is broken, before \
+a job finds out.
 
 An agent on every node probes its peers; one coordinator schedules the probes and keeps the matrix of latency and \
 bandwidth of every pair of RDMA ports. `rdmascope check` judges one machine and needs neither.";
@@ -47,7 +49,8 @@ Exit codes: 0 fine, 1 it did not work, 64 wrong usage, 78 wrong configuration.
 #[command(
     name = "rdmascope",
     version,
-    about = ABOUT,
+    about = SUMMARY,
+    long_about = ABOUT,
     after_help = EXAMPLES,
     max_term_width = 80,
     disable_help_subcommand = true

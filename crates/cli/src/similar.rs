@@ -49,7 +49,13 @@ pub(crate) fn named(client: &Client, failure: Failure, names: &[&str]) -> Failur
         .flat_map(|e| [e.node.clone(), format!("{}/{}", e.node, e.device), e.name.clone()])
         .collect();
     let unknown = names.iter().find(|name| !known.iter().any(|known| known == *name));
-    match unknown.and_then(|name| did_you_mean(name, known.iter().map(String::as_str))) {
+    // A node for a node, an endpoint for an endpoint.
+    let depth = |name: &str| name.matches('/').count();
+    let near = |name: &str| {
+        let alike = known.iter().map(String::as_str).filter(|known| depth(known) == depth(name));
+        did_you_mean(name, alike)
+    };
+    match unknown.and_then(|name| near(name)) {
         Some(near) => failure.then(format!("{near} `rdmascope nodes` lists them all")),
         None => failure,
     }

@@ -143,7 +143,9 @@ fn page(command: &Command, names: &[&str], date: &str) -> io::Result<Vec<u8>> {
     if let Some(examples) = command.get_after_help() {
         own.control("SH", ["EXAMPLES"]);
         own.control("nf", []);
-        for line in examples.to_string().lines() {
+        // The section's name says it already.
+        let examples = examples.to_string();
+        for line in examples.lines().filter(|line| !matches!(*line, "Examples:" | "Example:")) {
             own.text([roman(line)]);
         }
         own.control("fi", []);
@@ -155,7 +157,9 @@ fn page(command: &Command, names: &[&str], date: &str) -> io::Result<Vec<u8>> {
     own.to_writer(&mut text)?;
     // Options end with a space, which the page's reader never sees and its checker does.
     let text = String::from_utf8_lossy(&text);
-    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let mut lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    // One break is as good as two.
+    lines.dedup_by(|second, first| *second == ".br" && *first == ".br");
     let mut text = lines.join("\n").into_bytes();
     text.write_all(b"\n")?;
     Ok(text)
