@@ -107,6 +107,8 @@ fn of_figures() -> Vec<Value> {
         ("matrix", &["matrix"]),
         ("matrix", &["matrix", "--metric", "bandwidth"]),
         ("matrix", &["matrix", "--metric", "ping"]),
+        ("history", &["history", "n1", "n2", "--metric", "latency"]),
+        ("selfcheck", &["selfcheck", "--nodes", "n1,n2,n3", "--preset", "lab", "--incasts", "0"]),
         ("nodes", &["nodes"]),
         ("diagnose", &["diagnose"]),
         ("diagnose", &["diagnose", "--nodes", "n1,n2"]),

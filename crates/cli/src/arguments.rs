@@ -5,6 +5,7 @@ use crate::cluster_arguments::{
     AckFlags, DiagnoseFlags, EventsFlags, FindingsFlags, IncidentsFlags, MaintenanceFlags, NodesFlags,
     ReplayFlags, duration,
 };
+use crate::history::HistoryFlags;
 use crate::probe_arguments::{ProbeFlags, class};
 use crate::screen::When;
 use crate::selfcheck::SelfcheckFlags;
@@ -100,6 +101,7 @@ Examples:
     Resume(PauseFlags),
     Diagnose(DiagnoseFlags),
     Incidents(IncidentsFlags),
+    History(HistoryFlags),
     Findings(FindingsFlags),
     Events(EventsFlags),
     Replay(ReplayFlags),

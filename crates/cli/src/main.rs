@@ -15,6 +15,7 @@ mod explain;
 mod failure;
 mod figures;
 mod gids;
+mod history;
 mod incidents;
 mod logs;
 mod looking;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Command::Resume(flags) => pause::run(flags, false),
         Command::Diagnose(flags) => diagnose::run(flags),
         Command::Incidents(flags) => incidents::run(flags),
+        Command::History(flags) => history::run(flags),
         Command::Findings(flags) => cluster::findings(flags),
         Command::Events(flags) => cluster::events(flags),
         Command::Replay(flags) => replay::run(flags),

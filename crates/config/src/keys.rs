@@ -149,8 +149,8 @@ pub(crate) const KEYS: [Key; 30] = [
         form: "absolute path",
         default: None,
         example: "/var/lib/rdmascope",
-        doc: "Folder that keeps the matrix, the events (30 days, 100,000 at most), acknowledgements and maintenances over a restart. \
-              Default: none is kept; after a restart the agents send what they remember, and the next sweep does the rest.",
+        doc: "Folder that keeps the matrix, the history of pairs (a day), the events (30 days, 100,000 at most), acknowledgements \
+              and maintenances over a restart. Default: none is kept; after a restart the agents send what they remember, and the next sweep does the rest.",
     },
     Key {
         path: "coordinator.services",

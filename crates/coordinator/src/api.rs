@@ -2,8 +2,8 @@
 
 use crate::hub::Hub;
 use crate::{
-    commands, diagnosis, findings, incidents, metrics, page, report, socket, stream, sweeps as sweep_views,
-    views,
+    commands, diagnosis, findings, incidents, metrics, page, pair_history, report, socket, stream,
+    sweeps as sweep_views, views,
 };
 use axum::Router;
 use axum::body::Body;
@@ -51,6 +51,11 @@ pub(crate) fn router(hub: Arc<Hub>) -> Router {
         .route("/api/v1/endpoints", get(endpoints))
         .route("/api/v1/matrix", get(matrix))
         .route("/api/v1/pairs/{source}/{target}", get(pair))
+        .route("/api/v1/history", get(pair_history::one))
+        .route(
+            "/api/v1/history/pins",
+            get(pair_history::pins).put(pair_history::pin).delete(pair_history::unpin),
+        )
         .route("/api/v1/sweeps", get(sweeps).post(commands::start_sweep))
         .route("/api/v1/sweeps/{id}", get(sweep))
         .route("/api/v1/sweeps/{id}/pairs", get(sweep_pairs))

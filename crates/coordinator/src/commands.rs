@@ -35,7 +35,7 @@ pub(crate) fn refused(error: &CommandError) -> Response {
 
 /// Whether a request may change something or put load on the cluster. The one place where roles come in: today whoever shows the token
 /// may do everything.
-fn may_operate(hub: &Hub, headers: &HeaderMap) -> Result<(), Box<Problem>> {
+pub(crate) fn may_operate(hub: &Hub, headers: &HeaderMap) -> Result<(), Box<Problem>> {
     if hub.admits(bearer(headers)) { Ok(()) } else { Err(Box::new(Problem::unauthorized())) }
 }
 

@@ -269,9 +269,9 @@ impl Hub {
                 Action::Refused(Refusal::Conduct) => self.own.refused_conduct(),
                 Action::Keep(rows, then) => self.keep(inner, &rows, then),
                 Action::KeepNotes => {
-                    let notes = Notes::of(inner.state.health());
+                    let notes = Notes::of(&inner.state);
                     if self.store.get().is_some_and(|store| !store.notes(notes)) {
-                        warn!("acknowledgements and maintenances could not be written down");
+                        warn!("acknowledgements, maintenances and pinned pairs could not be written down");
                     }
                 }
             }

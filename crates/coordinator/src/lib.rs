@@ -12,6 +12,7 @@ mod incidents;
 mod maintenance;
 mod metrics;
 mod page;
+mod pair_history;
 mod report;
 mod snapshot;
 mod socket;

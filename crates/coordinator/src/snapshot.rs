@@ -1,9 +1,10 @@
-//! The matrix on disk: written every half minute, read once at the start. It is a help, not a truth: agents bring back what
-//! they know anyway, and a file that is damaged is left aside with a word in the log.
+//! The matrix on disk, written every half minute, and the history of pairs, every five minutes; read once at the start. They are a help,
+//! not a truth: agents bring back what they know anyway, and a file that is damaged is left aside with a word in the log.
 //!
-//! The file: `rdmsnap2`, then parts, each behind its length (u32) and its check (u64), little-endian. The first part has the names of the
-//! endpoints, one a line; each other one the cells of one source and metric (`localise`, `keep.rs`). It is written beside and renamed,
-//! never half. With pings between all of 4,096 endpoints it has a gigabyte.
+//! A file: `rdmsnap2` or `rdmpast1`, then parts, each behind its length (u32) and its check (u64), little-endian. The first part has the
+//! names of the endpoints, one a line; each other one the cells of one source and metric (`localise`, `keep.rs`), or the history of the
+//! pairs of one source (`trails.rs`). It is written beside and renamed, never half. With pings between all of 4,096 endpoints the matrix
+//! has a gigabyte; a day of history between 128 endpoints has 57 MB.
 
 use crate::hub::Hub;
 use rdmascope_localise::EndpointIndex;
@@ -16,24 +17,45 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
-/// How often it is written; what was measured since then comes back from the agents.
+/// How often the matrix is written; what was measured since then comes back from the agents.
 const EVERY: Duration = Duration::from_secs(30);
-/// First bytes of the file: what it is, and the version of its form.
-const MAGIC: &[u8; 8] = b"rdmsnap2";
-/// A source with 4,096 rows has 250 KB, and all texts there are 16 MB.
-const PART_BYTES_MAX: usize = 32 << 20;
+/// History every tenth time: five minutes of a day are no loss, and most of it has not changed.
+const HISTORY_EVERY: u32 = 10;
+/// A source with 4,096 rows has 250 KB, and all texts there are 16 MB; 4,095 pairs of one source that flap in every metric have 85 MB.
+const PART_BYTES_MAX: usize = 96 << 20;
 /// Fewer and larger writes than parts.
 const BUFFER_BYTES: usize = 1 << 20;
 
+/// One of the two files.
+struct Kept {
+    name: &'static str,
+    what: &'static str,
+    /// First bytes of the file: what it is, and the version of its form.
+    magic: &'static [u8; 8],
+    /// What each part is of, beside its source.
+    parts: &'static [Option<Metric>],
+}
+
+const MATRIX: Kept = Kept {
+    name: "matrix.snapshot",
+    what: "matrix",
+    magic: b"rdmsnap2",
+    parts: &[Some(Metric::Latency), Some(Metric::Bandwidth), Some(Metric::Ping)],
+};
+const HISTORY: Kept =
+    Kept { name: "pairs.snapshot", what: "history of pairs", magic: b"rdmpast1", parts: &[None] };
+
 /// Reads what an earlier coordinator kept.
 pub(crate) fn load(hub: &Hub, folder: &Path) {
-    let path = file(folder);
-    match read(hub, &path) {
-        Ok(0) => {}
-        Ok(results) => info!(path = %path.display(), results, "the matrix of the last run is back"),
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => {
-            warn!(path = %path.display(), %error, "the kept matrix cannot be read; agents bring back what they know")
+    for kept in [&MATRIX, &HISTORY] {
+        let (path, what) = (kept.path(folder), kept.what);
+        match read(hub, kept, &path) {
+            Ok(0) => {}
+            Ok(count) => info!(path = %path.display(), count, "the {what} of the last run is back"),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => {
+                warn!(path = %path.display(), %error, "the kept {what} cannot be read; agents bring back what they know")
+            }
         }
     }
 }
@@ -43,26 +65,39 @@ pub(crate) async fn keep(hub: Arc<Hub>, folder: PathBuf) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
+    let mut times = 0;
     loop {
         ticks.tick().await;
+        times += 1;
         let (hub, folder) = (Arc::clone(&hub), folder.clone());
         // The disk may be slow; nobody waits for it.
         hub.keep_incidents();
-        if tokio::task::spawn_blocking(move || save(&hub, &folder)).await.is_err() {
+        let wanted = if times % HISTORY_EVERY == 0 { &[&HISTORY, &MATRIX][..] } else { &[&MATRIX] };
+        if tokio::task::spawn_blocking(move || save_these(wanted, &hub, &folder)).await.is_err() {
             return;
         }
     }
 }
 
-/// Writes once.
+/// Writes all of it once.
 pub(crate) fn save(hub: &Hub, folder: &Path) {
-    if let Err(error) = write(hub, folder) {
-        warn!(folder = %folder.display(), %error, "the matrix cannot be kept: is the folder there, writable and not full?");
+    // History first: what is newer in the matrix is not told again by agents, and so never twice in the history.
+    save_these(&[&HISTORY, &MATRIX], hub, folder);
+}
+
+fn save_these(wanted: &[&Kept], hub: &Hub, folder: &Path) {
+    for kept in wanted {
+        if let Err(error) = write(hub, kept, folder) {
+            let what = kept.what;
+            warn!(folder = %folder.display(), %error, "the {what} cannot be kept: is the folder there, writable and not full?");
+        }
     }
 }
 
-fn file(folder: &Path) -> PathBuf {
-    folder.join("matrix.snapshot")
+impl Kept {
+    fn path(&self, folder: &Path) -> PathBuf {
+        folder.join(self.name)
+    }
 }
 
 /// One part of the file: its length and its check before it.
@@ -105,35 +140,38 @@ fn wrong(what: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what)
 }
 
-fn write(hub: &Hub, folder: &Path) -> io::Result<()> {
-    let beside = folder.join("matrix.snapshot.new");
+fn write(hub: &Hub, kept: &Kept, folder: &Path) -> io::Result<()> {
+    let beside = folder.join(format!("{}.new", kept.name));
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, File::create(&beside)?);
-    out.write_all(MAGIC)?;
+    out.write_all(kept.magic)?;
     // Endpoints that come while this is written are in the next one.
     let names = hub.read(|state, _| state.kept_names());
     let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
     put(&mut out, names.iter().map(|name| format!("{name}\n")).collect::<String>().as_bytes())?;
     let mut part = Vec::new();
     for source in (0..count).map(EndpointIndex) {
-        for metric in Metric::ALL {
+        for of in kept.parts {
             // One source at a time, so that the lock is held for microseconds and no second matrix is made.
             part.clear();
-            hub.read(|state, _| state.keep(metric, source, count, &mut part));
+            hub.read(|state, _| match of {
+                Some(metric) => state.keep(*metric, source, count, &mut part),
+                None => state.keep_trails(source, count, &mut part),
+            });
             if !part.is_empty() {
                 put(&mut out, &part)?;
             }
         }
     }
     out.into_inner()?.sync_all()?;
-    fs::rename(beside, file(folder))
+    fs::rename(beside, kept.path(folder))
 }
 
-fn read(hub: &Hub, path: &Path) -> io::Result<usize> {
+fn read(hub: &Hub, kept: &Kept, path: &Path) -> io::Result<usize> {
     let mut input = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
-    let mut magic = [0; MAGIC.len()];
+    let mut magic = [0; MATRIX.magic.len()];
     input.read_exact(&mut magic)?;
-    if &magic != MAGIC {
-        return Err(wrong("it is not a matrix snapshot of this version".to_owned()));
+    if &magic != kept.magic {
+        return Err(wrong(format!("it is not a {} of this version", kept.what)));
     }
     let mut part = Vec::new();
     if take(&mut input, &mut part)?.is_none() {
@@ -146,8 +184,12 @@ fn read(hub: &Hub, path: &Path) -> io::Result<usize> {
     let mut count = 0;
     while take(&mut input, &mut part)?.is_some() {
         // Cells of endpoints that are too many are the only ones that nobody knows.
-        match hub.write(|state, now| state.restore(&part, &numbers, now)) {
-            Ok(cells) => count += cells,
+        let taken = hub.write(|state, now| match kept.parts {
+            [None] => state.restore_trails(&part, &numbers),
+            _ => state.restore(&part, &numbers, now),
+        });
+        match taken {
+            Ok(taken) => count += taken,
             Err(_) if numbers.len() < names.len() => {}
             Err(error) => return Err(wrong(error.to_string())),
         }
@@ -171,6 +213,10 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("rdmascope-snapshot-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         folder
+    }
+
+    fn file(folder: &Path) -> PathBuf {
+        MATRIX.path(folder)
     }
 
     /// What a coordinator knows whose last probe of bandwidth from a to b ended like this.
@@ -225,6 +271,45 @@ mod tests {
     }
 
     #[test]
+    fn history_comes_back_without_the_matrix_and_the_matrix_without_history() {
+        let folder = folder("history");
+        let before = hub();
+        let moments = |hub: &Hub| {
+            hub.read(|state, now| {
+                let find = |name| state.find_endpoint(name).ok();
+                let (a, b) = find("a").zip(find("b"))?;
+                Some(state.trail(a, b, now.wall)?.pair?.moments(Metric::Bandwidth))
+            })
+        };
+        before.write(|state, _| {
+            let names = ["a/d/1", "b/d/1"].map(|name| name.parse::<EndpointName>().unwrap());
+            let [a, b] = state.restore_names(&names)[..] else { panic!("two") };
+            let mut matrix = Matrix::default();
+            names.iter().for_each(|name| assert!(matrix.intern(name).0 < 2));
+            for second in [1_790_000_000, 1_790_000_100] {
+                matrix.fail(Metric::Bandwidth, a, b, Wall(second * 1_000), &failed());
+            }
+            let mut part = Vec::new();
+            matrix.trails().write(a, 2, &mut part);
+            assert_eq!(state.restore_trails(&part, &[a, b]), Ok(1));
+        });
+        let known = moments(&before).unwrap();
+        assert_eq!(known.len(), 2, "{known:?}");
+        save(&before, &folder);
+        fs::remove_file(MATRIX.path(&folder)).unwrap();
+        let after = hub();
+        load(&after, &folder);
+        assert_eq!(moments(&after), Some(known));
+        // As an older version leaves the folder.
+        save(&knows(|matrix, a, b| matrix.fail(Metric::Bandwidth, a, b, Wall(1_000), &failed())), &folder);
+        fs::remove_file(HISTORY.path(&folder)).unwrap();
+        let after = hub();
+        load(&after, &folder);
+        assert_eq!(after.read(|state, _| cell(state).at()), Some(Wall(1_000)));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
     fn a_file_of_another_version_is_refused_and_leaves_the_matrix_as_it_was() {
         let folder = folder("version");
         save(&knows(|matrix, a, b| matrix.fail(Metric::Bandwidth, a, b, Wall(1_000), &failed())), &folder);
@@ -232,7 +317,7 @@ mod tests {
         for version in [b"rdmsnap1", b"rdmsnap3"] {
             fs::write(file(&folder), [version.as_slice(), &own[version.len()..]].concat()).unwrap();
             let after = hub();
-            assert_eq!(read(&after, &file(&folder)).unwrap_err().kind(), ErrorKind::InvalidData);
+            assert_eq!(read(&after, &MATRIX, &file(&folder)).unwrap_err().kind(), ErrorKind::InvalidData);
             assert!(after.read(|state, _| state.matrix().is_empty()));
         }
         fs::remove_dir_all(folder).unwrap();
@@ -244,18 +329,25 @@ mod tests {
         let kept = knows(|matrix, a, b| matrix.fail(Metric::Bandwidth, a, b, Wall(1_000), &failed()));
         save(&kept, &folder);
         let good = fs::read(file(&folder)).unwrap();
+        let past = fs::read(HISTORY.path(&folder)).unwrap();
+        for at in 0..past.len() {
+            let mut bad = past.clone();
+            bad[at] ^= 0x55;
+            fs::write(HISTORY.path(&folder), &bad).unwrap();
+            assert!(read(&hub(), &HISTORY, &HISTORY.path(&folder)).is_err(), "byte {at} is another one");
+        }
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0x55;
             fs::write(file(&folder), &bad).unwrap();
-            assert!(read(&hub(), &file(&folder)).is_err(), "byte {at} is another one");
+            assert!(read(&hub(), &MATRIX, &file(&folder)).is_err(), "byte {at} is another one");
             fs::write(file(&folder), &good[..at]).unwrap();
-            drop(read(&hub(), &file(&folder)));
+            drop(read(&hub(), &MATRIX, &file(&folder)));
         }
-        let error = read(&hub(), &folder.join("absent")).unwrap_err();
+        let error = read(&hub(), &MATRIX, &folder.join("absent")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
         fs::write(file(&folder), b"something else entirely").unwrap();
-        assert_eq!(read(&hub(), &file(&folder)).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(read(&hub(), &MATRIX, &file(&folder)).unwrap_err().kind(), ErrorKind::InvalidData);
         fs::remove_dir_all(folder).unwrap();
     }
 }

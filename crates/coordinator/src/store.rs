@@ -4,8 +4,11 @@
 
 use crate::findings;
 use crate::hub::Hub;
-use rdmascope_control::coordinator::{Acknowledgement, ConnectionId, EventRow, FindingKey, Maintenance};
+use rdmascope_control::coordinator::{
+    Acknowledgement, ConnectionId, Coordinator, EventRow, FindingKey, Maintenance,
+};
 use rdmascope_expose::api::{EventView, IncidentView};
+use rdmascope_model::EndpointName;
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -40,11 +43,14 @@ enum Order {
     Incidents(Vec<IncidentView>),
 }
 
-/// Acknowledgements and maintenances as they are written down.
+/// Acknowledgements, maintenances and pinned pairs as they are written down.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notes {
     acknowledged: Vec<(FindingKey, u64, String)>,
     maintenance: Vec<(String, u64, u64, String)>,
+    /// Pairs whose history is to be kept; an older version wrote none.
+    #[serde(default)]
+    pins: Vec<(String, String)>,
 }
 
 /// The file, open.
@@ -164,7 +170,9 @@ fn restore(hub: &Hub, database: &Database) -> Result<()> {
     events.reverse();
     let notes = read.open_table(NOTES)?;
     let notes = notes.get("all")?.and_then(|bytes| serde_json::from_slice::<Notes>(bytes.value()).ok());
-    let (acknowledged, maintenance) = notes.unwrap_or_default().into_parts();
+    let notes = notes.unwrap_or_default();
+    let pins = notes.pins();
+    let (acknowledged, maintenance) = notes.into_parts();
     let mut incidents = Vec::new();
     for entry in read.open_table(INCIDENTS)?.iter()? {
         incidents.extend(serde_json::from_slice::<IncidentView>(entry?.1.value()).ok());
@@ -175,7 +183,10 @@ fn restore(hub: &Hub, database: &Database) -> Result<()> {
         incidents = incidents.len(),
         "the history of earlier runs is back"
     );
-    hub.write(|state, _| state.restore_health(events, last_number, acknowledged, maintenance));
+    hub.write(|state, _| {
+        state.restore_health(events, last_number, acknowledged, maintenance);
+        state.restore_pins(pins);
+    });
     hub.restore_incidents(&incidents);
     Ok(())
 }
@@ -263,13 +274,20 @@ fn oldest(events: &redb::Table<'_, u64, &[u8]>) -> Result<Option<(u64, u64)>> {
 
 impl Notes {
     /// What the state holds.
-    pub(crate) fn of(health: &rdmascope_control::coordinator::Health) -> Self {
+    pub(crate) fn of(state: &Coordinator) -> Self {
+        let health = state.health();
         let note = |(key, note): (&FindingKey, &Acknowledgement)| (key.clone(), note.at.0, note.note.clone());
         let work = |m: &Maintenance| (m.nodes.clone(), m.since.0, m.until.0, m.note.clone());
         Self {
             acknowledged: health.acknowledgements().map(note).collect(),
             maintenance: health.maintenances().iter().map(work).collect(),
+            pins: state.pins().map(|(source, target)| (source.to_string(), target.to_string())).collect(),
         }
+    }
+
+    fn pins(&self) -> Vec<(EndpointName, EndpointName)> {
+        let pair = |(source, target): &(String, String)| Some((source.parse().ok()?, target.parse().ok()?));
+        self.pins.iter().filter_map(pair).collect()
     }
 
     fn into_parts(self) -> (Vec<(FindingKey, Acknowledgement)>, Vec<Maintenance>) {
@@ -343,7 +361,8 @@ mod tests {
         let maintenance = vec![("n*".to_owned(), 5, 9, "moving".to_owned())];
         let acknowledged =
             vec![(("n1".to_owned(), "port-state".to_owned(), "m/1".to_owned()), 7, "known".to_owned())];
-        assert!(store.notes(Notes { acknowledged, maintenance }));
+        let pins = vec![("n1/m/1".to_owned(), "n2/m/1".to_owned())];
+        assert!(store.notes(Notes { acknowledged, maintenance, pins }));
         let found = wait_for(&store, 2);
         assert_eq!(found.iter().map(|e| e.number).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(store.older(2, 9, |_| true).unwrap().len(), 1);
@@ -355,6 +374,7 @@ mod tests {
             assert_eq!(health.events().cloned().collect::<Vec<_>>(), [row(2, 2_000), row(1, 1_000)]);
             assert_eq!(health.maintenance_of("n7").unwrap().note, "moving");
             assert_eq!(health.acknowledgements().count(), 1);
+            assert_eq!(state.pins().map(|(a, b)| format!("{a} {b}")).collect::<Vec<_>>(), ["n1/m/1 n2/m/1"]);
         });
         std::fs::remove_dir_all(folder).unwrap();
     }

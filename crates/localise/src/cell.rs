@@ -1,6 +1,8 @@
 //! What is known of one ordered pair and metric.
 
-use rdmascope_model::{BandwidthStats, CounterDelta, Exclusion, Failure, LatencyStats, PingFigures, Wall};
+use rdmascope_model::{
+    BandwidthStats, CounterDelta, Exclusion, Failure, LatencyStats, Metric, PingFigures, Wall,
+};
 
 /// The figures of a probe that completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +16,16 @@ pub enum Measured {
 }
 
 impl Measured {
+    /// What was measured.
+    #[must_use]
+    pub fn metric(&self) -> Metric {
+        match self {
+            Self::Latency(..) => Metric::Latency,
+            Self::Bandwidth(..) => Metric::Bandwidth,
+            Self::Ping(_) => Metric::Ping,
+        }
+    }
+
     /// The figure that pairs are compared by: median latency or network round trip in nanoseconds, or average bits per second.
     /// `None` for pings that were answered without usable stamps.
     #[must_use]

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What was kept cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptError(&'static str);
+pub struct KeptError(pub(crate) &'static str);
 
 impl std::fmt::Display for KeptError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -29,7 +29,7 @@ impl std::fmt::Display for KeptError {
 
 impl std::error::Error for KeptError {}
 
-const CUT: KeptError = KeptError("are cut short");
+pub(crate) const CUT: KeptError = KeptError("are cut short");
 const METRICS: [(u32, Metric); 3] = [(1, Metric::Latency), (2, Metric::Bandwidth), (3, Metric::Ping)];
 
 impl Matrix {

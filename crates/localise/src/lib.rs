@@ -22,6 +22,8 @@ mod suspect;
 mod tally;
 mod texts;
 mod tiles;
+mod trail;
+mod trails;
 mod verdict;
 
 pub use brief::Brief;
@@ -37,4 +39,6 @@ pub use place::{Distance, Place, PlaceIndex, Places, Tier};
 pub use rdmascope_model::{PINGS_OF_A_SIZE_MAX, PingFigures, Spread};
 pub use suspect::{Component, Confidence, Effect, Reason, Share, Support, Suspect, Way};
 pub use tally::{Tally, Worst};
+pub use trail::{Moment, Was};
+pub use trails::{Because, FEW_ENDPOINTS, KeptPair, PAIRS_MAX, Trails};
 pub use verdict::{PairEnds, Verdict, ping_failure, ping_verdicts};

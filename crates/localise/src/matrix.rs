@@ -11,7 +11,7 @@ use crate::names::Names;
 use crate::row::{self, BandwidthRow, Kind, LatencyRow, TEXT};
 use crate::texts::Texts;
 use crate::tiles::{Sparse, Tiles};
-use crate::{Cell, Measured, ping, ping_failure};
+use crate::{Because, Cell, FEW_ENDPOINTS, Measured, Moment, Trails, Was, ping, ping_failure};
 use rdmascope_model::{EndpointName, Exclusion, Failure, Metric, PackedPings, StampClock, Wall};
 use std::collections::BTreeMap;
 
@@ -34,6 +34,7 @@ pub struct Matrix {
     pub(crate) bandwidth: Sparse<{ size_of::<BandwidthRow>() / 4 }>,
     pub(crate) ping: Tiles<{ size_of::<ping::PingRow>() / 4 }>,
     pub(crate) texts: Texts,
+    trails: Trails,
     revision: u64,
 }
 
@@ -194,8 +195,7 @@ impl Matrix {
                 write(self.ping.slot(source, target), row, texts)
             }
         };
-        self.revision += u64::from(written);
-        written
+        self.written(written, measured.metric(), source, target)
     }
 
     /// Writes a batch of pings that was answered; an older one than what is there is ignored. True when it was written.
@@ -207,8 +207,7 @@ impl Matrix {
         figures: PackedPings,
     ) -> bool {
         let written = write(self.ping.slot(source, target), ping::pack(at, figures), &mut self.texts);
-        self.revision += u64::from(written);
-        written
+        self.written(written, Metric::Ping, source, target)
     }
 
     /// Writes a batch of pings of which none was answered, with its number: a failure whose cause follows from its counts. Ignored when
@@ -223,8 +222,7 @@ impl Matrix {
     ) -> bool {
         let row = ping::pack_silence(at, figures, batch);
         let written = write(self.ping.slot(source, target), row, &mut self.texts);
-        self.revision += u64::from(written);
-        written
+        self.written(written, Metric::Ping, source, target)
     }
 
     /// Likewise, where something says more of the failure than its counts do, which are kept beside it: the port is down, say.
@@ -238,8 +236,7 @@ impl Matrix {
     ) -> bool {
         let row = ping::pack_failure(row::failed(at, failure, &mut self.texts), figures);
         let written = write(self.ping.slot(source, target), row, &mut self.texts);
-        self.revision += u64::from(written);
-        written
+        self.written(written, Metric::Ping, source, target)
     }
 
     /// Completes the last batch, if it is this one and nobody has told yet in which direction it was lost, by what its responder heard:
@@ -281,8 +278,7 @@ impl Matrix {
             Metric::Bandwidth => fail(self.bandwidth.slot(source, target), at, failure, texts),
             Metric::Ping => fail(self.ping.slot(source, target), at, failure, texts),
         };
-        self.revision += u64::from(written);
-        written
+        self.written(written, metric, source, target)
     }
 
     /// Writes that the last probe was not run; ignored when something newer is there. True when it was written.
@@ -300,8 +296,81 @@ impl Matrix {
             Metric::Bandwidth => write(self.bandwidth.slot(source, target), row::excluded(at, why), texts),
             Metric::Ping => write(self.ping.slot(source, target), row::excluded(at, why), texts),
         };
-        self.revision += u64::from(written);
+        self.written(written, metric, source, target)
+    }
+}
+
+impl Matrix {
+    /// The pairs whose history is kept.
+    #[must_use]
+    pub fn trails(&self) -> &Trails {
+        &self.trails
+    }
+
+    /// The same, for who says which these are.
+    pub fn trails_mut(&mut self) -> &mut Trails {
+        &mut self.trails
+    }
+
+    /// Keeps the history of a pair for a reason that holds until then; it begins with what is known of the pair.
+    pub fn keep_trail(
+        &mut self,
+        because: Because,
+        source: EndpointIndex,
+        target: EndpointIndex,
+        until: Wall,
+    ) {
+        if self.trails.keep(because, source, target, until) {
+            Metric::ALL.into_iter().for_each(|metric| self.remember(metric, source, target));
+        }
+    }
+
+    /// A cell was written or not.
+    #[inline]
+    fn written(
+        &mut self,
+        written: bool,
+        metric: Metric,
+        source: EndpointIndex,
+        target: EndpointIndex,
+    ) -> bool {
+        if written {
+            self.revision += 1;
+            if self.len() <= FEW_ENDPOINTS || self.trails.of(source, target).is_some() {
+                self.remember(metric, source, target);
+            }
+        }
         written
+    }
+
+    /// Adds what a cell says to the history of its pair, where there is room for it.
+    fn remember(&mut self, metric: Metric, source: EndpointIndex, target: EndpointIndex) {
+        let brief = self.brief(metric, source, target);
+        let (at, was) = match brief {
+            Brief::Never => return,
+            Brief::Known { at, .. } => (at, Was::Measured),
+            Brief::Failed { at, cause, .. } => (at, Was::Failed(cause)),
+            Brief::Excluded { at, why } => (at, Was::Excluded(why)),
+        };
+        let mut moment = Moment { at, until: at, was, headline: None, tail: None, sent_lost: None };
+        if let Brief::Known { headline, p99_ns, .. } = brief {
+            (moment.headline, moment.tail) = (headline, p99_ns);
+        }
+        let pings = self
+            .ping
+            .row(source, target)
+            .filter(|row| metric == Metric::Ping && matches!(row::kind(row), Kind::Known | Kind::Failed));
+        if let Some(figures) = pings.map(ping::figures_of) {
+            let short = figures.in_short();
+            moment.sent_lost = (short.sent > 0).then_some([short.sent, short.lost]);
+            moment.tail = figures.figures().network.map(|network| network.max_ns);
+        }
+        if self.len() <= FEW_ENDPOINTS {
+            self.trails.keep(Because::FewEndpoints, source, target, at);
+        }
+        if let Some(pair) = self.trails.of_mut(source, target) {
+            pair.add(metric, &moment);
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::row::{self, Kind};
 use crate::{CellState, EndpointIndex, Light, Matrix, PlaceIndex, Places, ping};
 use rdmascope_model::{Metric, Wall};
+use std::cmp::Reverse;
 use std::ops::Range;
 
 /// Pairs that are not ok, named at most, of each kind.
@@ -28,6 +29,7 @@ pub struct Tally {
     pub stale: Vec<(EndpointIndex, EndpointIndex)>,
     /// The worst fresh figure of each two groups (nodes, leaves) that were asked for.
     pub worst: Vec<Worst>,
+    worst_pairs: WorstPairs,
     figures: Histogram,
 }
 
@@ -42,6 +44,15 @@ impl Tally {
     #[must_use]
     pub fn median(&self) -> Option<u64> {
         self.figures.median()
+    }
+
+    /// The worst fresh pairs, at most 1,000, the worst first: of latency and pings the slowest, where one ping in a hundred that is lost
+    /// counts as much as twice the time; of bandwidth the slowest.
+    #[must_use]
+    pub fn worst_pairs(&self) -> Vec<(EndpointIndex, EndpointIndex)> {
+        let mut list = self.worst_pairs.list.clone();
+        list.sort_unstable_by_key(|&(badness, pair)| (Reverse(badness), pair));
+        list.into_iter().take(NAMED_MAX).map(|(_, pair)| pair).collect()
     }
 
     /// How many pairs are in a state.
@@ -87,6 +98,32 @@ impl Worst {
     }
 }
 
+/// The worst pairs so far, and as many again that may turn out to be no worse.
+#[derive(Clone, Debug, Default)]
+struct WorstPairs {
+    list: Vec<(u64, (EndpointIndex, EndpointIndex))>,
+    /// Who is no worse than this is not among them.
+    least: u64,
+}
+
+impl WorstPairs {
+    #[inline]
+    fn add(&mut self, badness: u64, pair: (EndpointIndex, EndpointIndex)) {
+        if badness > self.least {
+            self.list.push((badness, pair));
+            if self.list.len() == 2 * NAMED_MAX {
+                self.cut();
+            }
+        }
+    }
+
+    fn cut(&mut self) {
+        self.list.select_nth_unstable_by_key(NAMED_MAX - 1, |&(badness, pair)| (Reverse(badness), pair));
+        self.list.truncate(NAMED_MAX);
+        self.least = self.list.last().map_or(0, |(badness, _)| *badness);
+    }
+}
+
 /// Figures by their first twelve bits: how many, and their sum. Up to 108,000 places for any figure there is, 16 bytes each.
 #[derive(Clone, Debug, Default)]
 struct Histogram {
@@ -119,6 +156,23 @@ impl Histogram {
     }
 }
 
+/// What a fresh cell counts as.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figure {
+    /// Its headline.
+    value: Option<u64>,
+    /// How bad that is among those of its metric.
+    badness: u64,
+    /// The device's clock stamped it.
+    by_hardware: bool,
+}
+
+impl Figure {
+    fn of(value: u64) -> Self {
+        Self { value: Some(value), badness: value, by_hardware: false }
+    }
+}
+
 /// What a tally needs to know beside the matrix.
 struct Question<'a, L, E> {
     metric: Metric,
@@ -144,17 +198,23 @@ impl Matrix {
         for source in (sources.start..sources.end.min(len)).map(EndpointIndex) {
             match metric {
                 Metric::Latency => {
-                    let figure = |row: &_| (Some(row::latency_figures(row).0), false);
+                    let figure = |row: &_| Figure::of(row::latency_figures(row).0);
                     self.tally_source(source, question, self.latency.from(source), figure, tally);
                 }
                 Metric::Bandwidth => {
-                    let figure = |row: &_| (Some(row::bandwidth_figure(row)), false);
+                    let figure = |row: &_| {
+                        let of = Figure::of(row::bandwidth_figure(row));
+                        Figure { badness: of.value.map_or(0, |rate| u64::MAX - rate), ..of }
+                    };
                     self.tally_source(source, question, self.bandwidth.from(source), figure, tally);
                 }
                 Metric::Ping => {
                     let figure = |row: &_| {
                         let packed = ping::figures_of(row);
-                        (packed.in_short().network_p50_ns, packed.by_hardware())
+                        let short = packed.in_short();
+                        let of = short.network_p50_ns.map_or(Figure::default(), Figure::of);
+                        let times = 1 + u64::from(short.lost * 100 / (short.answered + short.lost).max(1));
+                        Figure { badness: of.badness * times, by_hardware: packed.by_hardware(), ..of }
                     };
                     self.tally_source(source, question, self.ping.from(source), figure, tally);
                 }
@@ -162,7 +222,7 @@ impl Matrix {
         }
     }
 
-    /// `figure` says a known row's headline, and whether the device's clock stamped it.
+    /// `figure` says what a known row counts as.
     fn tally_source<'a, const WORDS: usize>(
         &'a self,
         source: EndpointIndex,
@@ -172,7 +232,7 @@ impl Matrix {
             impl Fn(EndpointIndex, EndpointIndex) -> bool,
         >,
         rows: impl Iterator<Item = (EndpointIndex, &'a [u32; WORDS])>,
-        figure: impl Fn(&[u32; WORDS]) -> (Option<u64>, bool),
+        figure: impl Fn(&[u32; WORDS]) -> Figure,
         tally: &mut Tally,
     ) {
         let count = u32::try_from(self.len()).unwrap_or(u32::MAX);
@@ -210,14 +270,15 @@ impl Tally {
     fn fresh(
         &mut self,
         (source, target): (EndpointIndex, EndpointIndex),
-        (figure, by_hardware): (Option<u64>, bool),
+        Figure { value, badness, by_hardware }: Figure,
         metric: Metric,
         places: &Places,
     ) {
         self.hardware |= by_hardware;
         self.software |= !by_hardware;
-        let Some(figure) = figure else { return };
+        let Some(figure) = value else { return };
         self.figures.add(figure);
+        self.worst_pairs.add(badness, (source, target));
         if self.worst.is_empty() {
             return;
         }
@@ -234,7 +295,9 @@ impl Tally {
 mod tests {
     use super::*;
     use crate::{Measured, Place, median};
-    use rdmascope_model::{Cause, CounterDelta, Exclusion, Failure, LatencyStats, Side, Step};
+    use rdmascope_model::{
+        BandwidthStats, Cause, CounterDelta, Exclusion, Failure, LatencyStats, PingCounts, Side, Step,
+    };
 
     fn latency(p50_ns: u64) -> Measured {
         let stats = LatencyStats {
@@ -248,6 +311,18 @@ mod tests {
             host_delayed: 0,
         };
         Measured::Latency(stats, CounterDelta { retransmits: None })
+    }
+
+    fn bandwidth(average_bps: u64) -> Measured {
+        let stats = BandwidthStats {
+            bytes: 1,
+            duration_ns: 1,
+            average_bps,
+            worst_window_bps: None,
+            variation_permille: None,
+            completions: 1,
+        };
+        Measured::Bandwidth(stats, CounterDelta { retransmits: None })
     }
 
     /// So many endpoints, each on a node of its own but for the last two, which share one.
@@ -318,6 +393,48 @@ mod tests {
             assert_eq!(figures.median(), median(&mut list.clone()), "exact where they are few: {list:?}");
         }
         assert_eq!(Histogram::default().median(), None);
+    }
+
+    #[test]
+    fn the_worst_pairs_are_the_slowest_and_those_that_lose_most_and_not_too_many() {
+        let (mut m, places) = matrix(70);
+        let all = (0..70).flat_map(|a| (0..70).map(move |b| pair(a, b))).filter(|(a, b)| a != b);
+        for (number, (a, b)) in (0..).zip(all.clone()) {
+            // In an order that is neither that of numbers nor its reverse.
+            m.record(a, b, Wall(99_000), &latency(1_000 + number * 3_571 % 4_830));
+        }
+        let seen = tally(&m, &places, Metric::Latency, Vec::new()).worst_pairs();
+        let figure = |&(a, b): &(EndpointIndex, EndpointIndex)| match m.cell(Metric::Latency, a, b) {
+            crate::Cell::Known { measured, .. } => measured.headline().unwrap(),
+            other => panic!("{other:?}"),
+        };
+        let figures: Vec<u64> = seen.iter().map(figure).collect();
+        let mut right: Vec<u64> = all.map(|pair| figure(&pair)).collect();
+        right.sort_unstable_by_key(|ns| Reverse(*ns));
+        assert_eq!(figures, right[..NAMED_MAX]);
+        let (mut m, places) = matrix(4);
+        let usual = ping::tests::figures();
+        let lossless = |ns| {
+            let all = |c: PingCounts| PingCounts { answered: c.sent, late: 0, ..c };
+            let network = Some(crate::Spread { p50_ns: ns, max_ns: ns });
+            Measured::Ping(crate::PingFigures {
+                small: all(usual.small),
+                large: all(usual.large),
+                network,
+                ..usual
+            })
+        };
+        // Two of 59 are lost: 3 %, which counts as four times the time.
+        m.record(pair(0, 2).0, pair(0, 2).1, Wall(99_000), &Measured::Ping(usual));
+        m.record(pair(1, 2).0, pair(1, 2).1, Wall(99_000), &lossless(11_000));
+        m.record(pair(1, 3).0, pair(1, 3).1, Wall(99_000), &lossless(13_000));
+        let seen = tally(&m, &places, Metric::Ping, Vec::new()).worst_pairs();
+        assert_eq!(seen, [pair(1, 3), pair(0, 2), pair(1, 2)]);
+        for (target, rate) in [(1, 9), (2, 3), (3, 7)] {
+            m.record(EndpointIndex(0), EndpointIndex(target), Wall(99_000), &bandwidth(rate));
+        }
+        let seen = tally(&m, &places, Metric::Bandwidth, Vec::new()).worst_pairs();
+        assert_eq!(seen, [pair(0, 2), pair(0, 3), pair(0, 1)], "of bandwidth the smallest is the worst");
     }
 
     #[test]

@@ -122,6 +122,7 @@ impl Coordinator {
         if self.look_for_incidents(now) || due {
             self.dispatch_retests(now);
         }
+        self.tend_trails(now);
     }
 
     /// Starts the next stage of every run whose endpoints and machines are free.

@@ -114,7 +114,7 @@ impl Coordinator {
             self.note_incident(id, change, now);
         }
         self.incidents.seen = self.matrix.revision();
-        self.ask_again(&look.retests, now.mono)
+        self.ask_again(&look.retests, now)
     }
 
     fn note_incident(&mut self, id: u64, change: Change, now: Now) {
@@ -243,7 +243,7 @@ impl Coordinator {
     }
 
     /// Puts pairs into the queue of what is measured again; true when there are new ones. Nothing is, while nothing is to run by itself.
-    fn ask_again(&mut self, retests: &[Retest], now: Mono) -> bool {
+    fn ask_again(&mut self, retests: &[Retest], now: Now) -> bool {
         let mut new = false;
         if self.settings.pings_per_second == 0 || self.paused.all {
             return new;
@@ -269,7 +269,10 @@ impl Coordinator {
                 urgency,
                 origin: Origin::Retest,
             };
-            new |= self.work.retest(job, now.after(retest.after));
+            if self.work.retest(job, now.mono.after(retest.after)) {
+                new = true;
+                self.keep_for_incident(retest.source, retest.target, now.wall);
+            }
         }
         new
     }

@@ -35,6 +35,7 @@ mod shown;
 mod sweep;
 mod tallies;
 mod touched;
+mod trails;
 mod turns;
 mod work;
 
@@ -56,6 +57,7 @@ pub use shown::Shown;
 pub use sweep::Sweep;
 pub use tallies::{COUNTED_AT_ONCE_MAX, Counted};
 pub use touched::Touched;
+pub use trails::PairTrail;
 
 use away::Away;
 use caps::Caps;
@@ -71,6 +73,7 @@ use rdmascope_localise::{EndpointIndex, Matrix};
 use rdmascope_model::{Cause, LeaseId, Metric, Mono, Now};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tallies::Tallies;
+use trails::TrailKeeper;
 use work::Work;
 
 /// One agent's connection.
@@ -147,6 +150,7 @@ pub struct Coordinator {
     /// Batches of the frame at hand that were answered.
     pings_answered: u64,
     tallies: Tallies,
+    trails: TrailKeeper,
     away: Away,
     health: Health,
     standing: Standing,
@@ -187,6 +191,7 @@ impl Coordinator {
             ping_news: PingNews::default(),
             pings_answered: 0,
             tallies: Tallies::default(),
+            trails: TrailKeeper::default(),
             away: Away::default(),
             health: Health::default(),
             standing: Standing::default(),
@@ -229,7 +234,8 @@ impl Coordinator {
             self.work.next_retest,
         ];
         let look = self.incidents.next_look(self.matrix.revision(), self.matrix.len());
-        let safety = [self.caps.next_rested(), self.forced.next_expiry(), look];
+        let trails = self.trails.next_look(self.matrix.len());
+        let safety = [self.caps.next_rested(), self.forced.next_expiry(), look, trails];
         waits.into_iter().chain(safety).flatten().min()
     }
 

@@ -52,6 +52,9 @@ pub(super) const RETESTS_AT_ONCE: usize = 4;
 pub(super) const RETESTS_RUNNING_MAX: usize = 32;
 pub(super) const RETESTS_WAITING_MAX: usize = 64;
 
+/// The history of a pair that nothing asks for any more is kept for so long: whoever is called looks within the hour.
+pub(super) const TRAIL_KEPT_FOR: Duration = Duration::from_secs(3_600);
+
 /// What a configuration may change.
 #[derive(Clone, Debug)]
 pub struct Settings {

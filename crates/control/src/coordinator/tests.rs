@@ -13,6 +13,7 @@ mod runs;
 mod safety;
 mod sweeps;
 mod touched;
+mod trails;
 
 use super::*;
 use rdmascope_link::{FindingBrief, Hello, PROTOCOL_MAX, PROTOCOL_MIN, ProbeResult, RelayPayload};

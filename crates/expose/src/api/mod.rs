@@ -1,6 +1,7 @@
 //! The public JSON API, version 1. Names and meanings only ever grow: scripts and dashboards depend on them.
 //!
-//! Units stand in the field names. Times are RFC 3339 in UTC. What is not known is `null`, never 0 and never left out.
+//! Units stand in the field names. Times are RFC 3339 in UTC. What is not known is `null`, never 0 and never left out (but of
+//! a history's points, of which there are hundreds).
 
 mod check;
 mod cluster;
@@ -10,10 +11,12 @@ mod matrix;
 mod openapi;
 mod outputs;
 mod pair;
+mod pair_history;
 mod ping;
 mod printed;
 mod problem;
 mod report;
+mod route;
 mod routes;
 mod run;
 mod selfcheck;
@@ -42,6 +45,7 @@ pub use matrix::{
 pub use openapi::openapi;
 pub use outputs::{OUTPUTS, Output};
 pub use pair::{BandwidthFigures, CellState, CellView, FailureView, LatencyFigures, PairView};
+pub use pair_history::{HistoryPoint, HistoryView, PinList, PinView};
 pub use ping::{PairVerdict, PingFigures, PingLabelFigures, PingSizeFigures};
 pub use printed::{
     ConfigReport, ExplainPage, ExplainReport, GidReport, GidView, NodesReport, OpenedReport, ProbeReport,
@@ -53,7 +57,8 @@ pub use report::{
     IncastSourceView, IncastView, MannerView, MeasurementState, MeasurementView, PriorityCount, ServiceList,
     ServiceView, SkippedView, VerdictView,
 };
-pub use routes::{Method, ROUTES, Route};
+pub use route::{Method, Route};
+pub use routes::ROUTES;
 pub use run::{IncastRequest, MetricChoice, ProbeKind, ProbeRequest, ProbeState, ProbeStep, ProbeView};
 pub use selfcheck::{
     BatchIncastView, BatchNodeView, BatchPairView, BatchSuspectView, LimitView, NotTestedView,

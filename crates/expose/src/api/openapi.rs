@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{RefOr, schema};
 
-use super::routes::{Body, Method, ROUTES, Response, Route, Type, of};
+use super::route::{Body, Method, Response, Route, Type, of};
+use super::routes::ROUTES;
 use super::{BandwidthFigures, LatencyFigures, PingFigures, Problem};
 
 /// The OpenAPI 3.1 document of [`ROUTES`].
@@ -19,11 +20,8 @@ pub fn openapi(version: &str) -> Value {
     }
     let mut paths: BTreeMap<&str, serde_json::Map<String, Value>> = BTreeMap::new();
     for route in ROUTES {
-        let method = match route.method {
-            Method::Get => "get",
-            Method::Post => "post",
-        };
-        paths.entry(route.path).or_default().insert(method.to_owned(), operation(route, &mut schemas));
+        let method = route.method.as_str().to_owned();
+        paths.entry(route.path).or_default().insert(method, operation(route, &mut schemas));
     }
     json!({
         "openapi": "3.1.0",
@@ -31,7 +29,7 @@ pub fn openapi(version: &str) -> Value {
             "title": "rdmascope",
             "version": version,
             "description": "Latency, bandwidth and loss between all RDMA endpoints of a cluster. Units stand in the names of the \
-                fields; times are RFC 3339 in UTC; what is not known is null.",
+                fields, or beside them; times are RFC 3339 in UTC; what is not known is null, or left out where that is said.",
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
@@ -60,6 +58,8 @@ fn operation(route: &Route, schemas: &mut BTreeMap<String, RefOr<Schema>>) -> Va
             "required": true,
             "content": { "application/json": { "schema": reference(request, schemas) } },
         });
+    }
+    if route.method != Method::Get {
         // The second, empty choice: a coordinator without a configured token asks for none.
         operation["security"] = json!([{ "token": [] }, {}]);
     }
@@ -67,10 +67,7 @@ fn operation(route: &Route, schemas: &mut BTreeMap<String, RefOr<Schema>>) -> Va
 }
 
 fn operation_id(route: &Route) -> String {
-    let verb = match route.method {
-        Method::Get => "get",
-        Method::Post => "post",
-    };
+    let verb = route.method.as_str();
     let words = route.path.split(['/', '{', '}', '.']).filter(|word| !matches!(*word, "" | "api" | "v1"));
     words.fold(verb.to_owned(), |id, word| id + "_" + word)
 }
@@ -93,7 +90,8 @@ fn parameters(route: &Route) -> Vec<Value> {
         if query.text.contains("when left out") && !query.values.is_empty() {
             schema["default"] = json!(query.values[0]);
         }
-        json!({ "name": query.name, "in": "query", "required": false, "description": query.text, "schema": schema })
+        let required = matches!(query.name, "source" | "target");
+        json!({ "name": query.name, "in": "query", "required": required, "description": query.text, "schema": schema })
     });
     in_path.chain(in_query).collect()
 }
@@ -154,8 +152,7 @@ mod tests {
             document["paths"].as_object().unwrap().values().map(|p| p.as_object().unwrap().len()).sum();
         assert_eq!(listed, ROUTES.len(), "two routes share method and path");
         for route in ROUTES {
-            let method = if route.method == Method::Get { "get" } else { "post" };
-            let operation = &document["paths"][route.path][method];
+            let operation = &document["paths"][route.path][route.method.as_str()];
             assert_eq!(operation["summary"], route.summary);
             assert!(operation["responses"].as_object().is_some_and(|r| !r.is_empty()));
         }
@@ -175,10 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_put_load_on_the_cluster_ask_for_the_token() {
+    fn calls_that_change_something_or_put_load_on_the_cluster_ask_for_the_token() {
         let document = openapi("1.2.3");
-        for route in ROUTES.iter().filter(|route| route.method == Method::Post) {
-            let operation = &document["paths"][route.path]["post"];
+        for route in ROUTES.iter().filter(|route| route.method != Method::Get) {
+            let operation = &document["paths"][route.path][route.method.as_str()];
             assert_eq!(operation["security"][0], json!({ "token": [] }), "{}", route.path);
             assert!(operation["responses"]["401"].is_object(), "{}", route.path);
         }

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 
-use super::routes::{Type, of};
+use super::route::{Type, of};
 use super::{
     AcknowledgeAnswer, BandwidthFigures, CheckReport, ConfigReport, DiagnosisView, EventList, ExplainReport,
-    FindingList, GidReport, IncidentDetail, IncidentList, LatencyFigures, MaintenanceList, MatrixView,
-    NodeList, NodesReport, OpenedReport, PauseView, PingFigures, ProbeReport, ReplayReport, SightReport,
-    SimulateRow, SweepPlanReport, SweepView,
+    FindingList, GidReport, HistoryView, IncidentDetail, IncidentList, LatencyFigures, MaintenanceList,
+    MatrixView, NodeList, NodesReport, OpenedReport, PauseView, PingFigures, ProbeReport, ReplayReport,
+    SelfcheckReport, SightReport, SimulateRow, SweepPlanReport, SweepView,
 };
 
 /// Where the schemas of the OpenAPI document stand, and where those of a document of its own do.
@@ -44,6 +44,7 @@ pub const OUTPUTS: &[Output] = &[
     output("explain", "the pages of an id", of::<ExplainReport>()),
     output("findings", "what is not fine", of::<FindingList>()),
     output("gids", "the GID tables of this machine", of::<GidReport>()),
+    output("history", "one pair over the last day", of::<HistoryView>()),
     output("incidents", "what is to blame", of::<IncidentList>()),
     output("incidents NUMBER", "one incident with what a ticket needs", of::<IncidentDetail>()),
     output("maintenance", "what is in maintenance", of::<MaintenanceList>()),
@@ -55,6 +56,7 @@ pub const OUTPUTS: &[Output] = &[
     output("probe", "one pair, or a list of pairs when a service has several peers", of::<ProbeReport>()),
     output("replay", "what other numbers would have said", of::<ReplayReport>()),
     output("resume", "what is paused now", of::<PauseView>()),
+    output("selfcheck", "a batch of nodes, tested", of::<SelfcheckReport>()),
     output("simulate", "one figure on each line", of::<SimulateRow>()),
     output("sweep", "the sweep at its end", of::<SweepView>()),
     output("sweep --plan", "what a sweep would cost", of::<SweepPlanReport>()),

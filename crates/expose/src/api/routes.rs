@@ -1,90 +1,13 @@
 //! The list of routes: path, parameters, bodies and answers; the OpenAPI document is made from it.
 
-use std::borrow::Cow;
-
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::Schema;
-use utoipa::{PartialSchema, ToSchema};
-
+use super::route::{Body, Method, Query, Response, Route, accepted, get, of, ok, post, problem, write};
 use super::{
     AcknowledgeAnswer, AcknowledgeRequest, CancelRequest, DiagnosisView, EndpointList, EventList,
-    FindingList, HealthView, IncastRequest, IncidentDetail, IncidentList, MATRIX_BIN, MaintenanceList,
-    MaintenanceRequest, MatrixView, NodeDetail, NodeList, PairView, PauseRequest, PauseView, ProbeRequest,
-    ProbeView, ReadyView, RemoveRequest, ServiceList, StatusView, SweepList, SweepPairList, SweepPlan,
-    SweepRequest, SweepView,
+    FindingList, HealthView, HistoryView, IncastRequest, IncidentDetail, IncidentList, MATRIX_BIN,
+    MaintenanceList, MaintenanceRequest, MatrixView, NodeDetail, NodeList, PairView, PauseRequest, PauseView,
+    PinList, ProbeRequest, ProbeView, ReadyView, RemoveRequest, ServiceList, StatusView, SweepList,
+    SweepPairList, SweepPlan, SweepRequest, SweepView,
 };
-
-/// HTTP method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// Reads; needs no token.
-    Get,
-    /// Changes something or puts load on the cluster; needs the token where one is configured.
-    Post,
-}
-
-/// One route of the coordinator's port.
-#[derive(Clone, Copy, Debug)]
-pub struct Route {
-    /// Method.
-    pub method: Method,
-    /// Path, with names of segments in braces. A name of an endpoint is one segment: its `/` is written `%2F`.
-    pub path: &'static str,
-    /// What it does.
-    pub summary: &'static str,
-    pub(super) query: &'static [Query],
-    pub(super) request: Option<Type>,
-    pub(super) responses: &'static [Response],
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Query {
-    pub(super) name: &'static str,
-    pub(super) text: &'static str,
-    pub(super) values: &'static [&'static str],
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Response {
-    pub(super) status: u16,
-    pub(super) text: &'static str,
-    pub(super) bodies: &'static [Body],
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Body {
-    Json(Type),
-    Problem,
-    Other(&'static str),
-    /// Bytes, and how they lie.
-    Bytes(&'static str, &'static str),
-}
-
-pub(super) type Named = (String, RefOr<Schema>);
-
-/// A type of the API with what the document needs of it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Type {
-    pub(super) name: fn() -> Cow<'static, str>,
-    pub(super) schema: fn() -> RefOr<Schema>,
-    pub(super) nested: fn(&mut Vec<Named>),
-}
-
-pub(super) const fn of<T: ToSchema + PartialSchema>() -> Type {
-    Type { name: T::name, schema: T::schema, nested: T::schemas }
-}
-
-const fn ok(text: &'static str, bodies: &'static [Body]) -> Response {
-    Response { status: 200, text, bodies }
-}
-
-const fn accepted(bodies: &'static [Body]) -> Response {
-    Response { status: 202, text: "Begun.", bodies }
-}
-
-const fn problem(status: u16, text: &'static str) -> Response {
-    Response { status, text, bodies: &[Body::Problem] }
-}
 
 const BAD: Response = problem(400, "A value that cannot be; lists what exists.");
 const NO_TOKEN: Response = problem(401, "The call needs the coordinator's token.");
@@ -101,18 +24,13 @@ const UNCHANGED: Response = Response {
 const SINCE: Query =
     Query { name: "since", text: "Only what was seen at this time (RFC 3339 in UTC) or later.", values: &[] };
 
-const fn get(path: &'static str, summary: &'static str, responses: &'static [Response]) -> Route {
-    Route { method: Method::Get, path, summary, query: &[], request: None, responses }
-}
-
-const fn post(
-    path: &'static str,
-    summary: &'static str,
-    request: Type,
-    responses: &'static [Response],
-) -> Route {
-    Route { method: Method::Post, path, summary, query: &[], request: Some(request), responses }
-}
+/// The two ends of a pair.
+const SOURCE: Query = Query {
+    name: "source",
+    text: "Endpoint that sends: NODE/DEVICE/PORT, or the start of it where that names one endpoint.",
+    values: &[],
+};
+const TARGET: Query = Query { name: "target", text: "Endpoint that receives, likewise.", values: &[] };
 
 /// Every route that outsiders may use.
 pub const ROUTES: &[Route] = &[
@@ -185,6 +103,41 @@ pub const ROUTES: &[Route] = &[
             BAD,
             NOT_FOUND,
         ],
+    ),
+    Route {
+        query: &[
+            SOURCE,
+            TARGET,
+            Query {
+                name: "metric",
+                text: "What was measured; without it what is measured of the pair all the time: pings, or else latency.",
+                values: &["latency", "bandwidth", "ping"],
+            },
+        ],
+        ..get(
+            "/api/v1/history",
+            "One pair over the last day, where that is kept",
+            &[ok("What it was, and why that is kept.", &[Body::Json(of::<HistoryView>())]), BAD, NOT_FOUND],
+        )
+    },
+    get(
+        "/api/v1/history/pins",
+        "Pairs whose history an operator wants kept",
+        &[ok("By name.", &[Body::Json(of::<PinList>())])],
+    ),
+    write(
+        Method::Put,
+        "/api/v1/history/pins",
+        "Keep the history of a pair from now on",
+        &[SOURCE, TARGET],
+        &[ok("All pinned pairs.", &[Body::Json(of::<PinList>())]), BAD, NO_TOKEN, NOT_FOUND, CONFLICT],
+    ),
+    write(
+        Method::Delete,
+        "/api/v1/history/pins",
+        "Take a pin away; what is kept stays for an hour",
+        &[SOURCE, TARGET],
+        &[ok("All pinned pairs.", &[Body::Json(of::<PinList>())]), BAD, NO_TOKEN, NOT_FOUND],
     ),
     get(
         "/api/v1/sweeps",
