@@ -6,6 +6,7 @@ mod machine;
 mod modules;
 mod share;
 
+pub(crate) use kernel::cache;
 pub(crate) use share::RunFolder;
 
 use crate::error::{Result, file, other};
