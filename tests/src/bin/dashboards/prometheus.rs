@@ -45,20 +45,21 @@ fn list<'a>(addresses: impl IntoIterator<Item = &'a String>) -> String {
 }
 
 impl Prometheus {
-    /// Scrapes `/metrics` of all and `/metrics/pairs` of coordinators, as the README says, but more often.
+    /// Scrapes `/metrics` of all and `/metrics/pairs` of coordinators, in jobs of their own, and more often than anybody should.
     pub(super) fn start<'a>(
         every_seconds: u64,
         agents: impl IntoIterator<Item = &'a String>,
-        coordinators: &'a [String],
+        coordinators: &[String],
     ) -> Self {
         let folder = Folder::new("prometheus");
-        let (all, pairs) = (list(agents.into_iter().chain(coordinators)), list(coordinators));
+        let (agents, coordinators) = (list(agents), list(coordinators));
         let config = folder.write(
             "prometheus.yaml",
             &format!(
                 "global: {{scrape_interval: {every_seconds}s, scrape_timeout: {every_seconds}s}}\nscrape_configs:\n\
-                 - job_name: rdmascope\n  static_configs: [{{targets: [{all}]}}]\n\
-                 - job_name: rdmascope-pairs\n  metrics_path: /metrics/pairs\n  static_configs: [{{targets: [{pairs}]}}]\n"
+                 - job_name: rdmascope-agents\n  static_configs: [{{targets: [{agents}]}}]\n\
+                 - job_name: rdmascope-coordinator\n  static_configs: [{{targets: [{coordinators}]}}]\n\
+                 - job_name: rdmascope-pairs\n  metrics_path: /metrics/pairs\n  static_configs: [{{targets: [{coordinators}]}}]\n"
             ),
         );
         let address = free_address();
