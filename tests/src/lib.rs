@@ -1,4 +1,5 @@
 //! Harness of the end-to-end tests: starts the real binary, reads its API, ends what it started.
 
+pub mod dashboards;
 pub mod guest;
 pub mod swarm;

@@ -20,10 +20,12 @@ struct Package {
     name: &'static str,
     need: Need,
     reason: &'static str,
+    /// It is there, too, when another package brings this program.
+    program: Option<&'static str>,
 }
 
 const fn package(name: &'static str, need: Need, reason: &'static str) -> Package {
-    Package { name, need, reason }
+    Package { name, need, reason, program: None }
 }
 
 const PACKAGES: &[Package] = &[
@@ -54,6 +56,16 @@ const PACKAGES: &[Package] = &[
     package("prometheus", Need::Tests, "promtool checks the alert rules (the server itself is not used)"),
     package("python3-jsonschema", Need::Tests, "judges what commands print as JSON by its schema"),
     package("mandoc", Need::Tests, "checks the manual pages"),
+    package(
+        "prometheus",
+        Need::Tests,
+        "promtool checks alert rules and expressions, the server runs the queries of the dashboards",
+    ),
+    // The packages of Node.js itself bring npm along, and those of Debian stand in their way.
+    Package {
+        program: Some("npm"),
+        ..package("npm", Need::Tests, "brings the types of Grafana's dashboards, and runs their compiler")
+    },
 ];
 
 /// Installs what is missing for the given needs. Says what and why, and asks when a person is there.
@@ -92,7 +104,14 @@ fn by_hand_instead(error: &Error, by_hand: &str) -> Error {
 fn missing(needs: &[Need]) -> Result<Vec<&'static Package>> {
     let wanted: Vec<_> = PACKAGES.iter().filter(|package| needs.contains(&package.need)).collect();
     let installed = installed(&wanted)?;
-    Ok(wanted.into_iter().filter(|package| !installed.iter().any(|name| name == package.name)).collect())
+    let there = |package: &Package| {
+        installed.iter().any(|name| name == package.name) || package.program.is_some_and(runs)
+    };
+    Ok(wanted.into_iter().filter(|package| !there(package)).collect())
+}
+
+fn runs(program: &str) -> bool {
+    output(program, Command::new(program).arg("--version")).is_ok()
 }
 
 fn installed(wanted: &[&Package]) -> Result<Vec<String>> {

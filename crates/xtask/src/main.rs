@@ -3,6 +3,7 @@
 
 mod bench;
 mod cases;
+mod dashboards;
 mod demo;
 mod error;
 mod faults;
@@ -54,6 +55,8 @@ enum Task {
     },
     /// Judge the machines of public bug reports and compare with what each report asks for.
     Cases(cases::Options),
+    /// Hold the Grafana dashboards against their types and rules, and run every query of them against a real Prometheus.
+    Dashboards(dashboards::Options),
     /// Break simulated clusters in many ways, and see how often the verdict names what is broken.
     Faults(faults::Options),
 }
@@ -85,6 +88,7 @@ fn run(task: Task) -> Result<u8> {
         Task::Test => test::test().map(|()| 0),
         Task::Bench { name, json } => bench::bench(name, json).map(exit_code),
         Task::Cases(options) => cases::cases(options).map(exit_code),
+        Task::Dashboards(options) => dashboards::dashboards(&options).map(exit_code),
         Task::Faults(options) => faults::faults(options).map(exit_code),
     }
 }

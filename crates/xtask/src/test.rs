@@ -1,5 +1,6 @@
 //! `cargo xtask test`: every check and every test, cheap ones first, the lab's last.
 
+use crate::dashboards;
 use crate::error::{Result, file, other};
 use crate::install::{Need, install};
 use crate::lab::{Lab, Plan, RunFolder, free_port};
@@ -22,13 +23,22 @@ pub(crate) fn test() -> Result<()> {
     step("install the packages that are missing", || install(&[Need::Build, Need::Lab, Need::Tests]))?;
     cargo_step(&["fmt", "--all", "--check"])?;
     cargo_step(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
-    step("dashboards: promtool", check_alerts)?;
+    step("alerts: promtool", check_alerts)?;
+    step("dashboards: types", dashboards::check_types)?;
     cargo_step(&["test", "--workspace"])?;
     step("cargo doc", || {
         let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
         run("cargo doc", doc.env("RUSTDOCFLAGS", "-Dwarnings"))
     })?;
+    step("dashboards: every query on this machine", queries_have_data)?;
     test_in_lab(&[], &[])
+}
+
+fn queries_have_data() -> Result<()> {
+    match dashboards::here()? {
+        0 => Ok(()),
+        _ => Err(other("some queries of the dashboards have no data; which ones stands above")),
+    }
 }
 
 /// Tests in the lab, with these words before the program and behind it. The guest's lines are the last of the whole run, so that the test

@@ -43,9 +43,9 @@ impl Coordinator {
             // A large one that nobody has counted yet has just begun to be one.
             _ if !self.is_counted_at_once() => Arc::default(),
             _ => {
-                let mut tally = Tally::default();
-                self.count(metric, 0..u32::MAX, &mut tally, now);
-                Arc::new(Counted { tally, ..Counted::default() })
+                let mut counted = self.begin_count();
+                self.count(metric, 0..u32::MAX, &mut counted.tally, now);
+                Arc::new(counted)
             }
         }
     }

@@ -129,3 +129,22 @@ fn a_thousand_agents_that_come_at_once_are_not_looked_at_a_thousand_times() {
     bench.sweep(&[Metric::Latency]).unwrap();
     assert_eq!(bench.c.sweep().unwrap().endpoints, 488);
 }
+
+#[test]
+fn the_worst_of_two_leaves_is_told_of_a_small_matrix_too() {
+    let mut bench = Bench::new(quiet());
+    node(&mut bench, 0, "a", vec![on("a/d/1", "leaf-1")]);
+    node(&mut bench, 1, "b", vec![on("b/d/1", "leaf-2")]);
+    bench.sweep(&[Metric::Latency]).unwrap();
+    let leases = bench.take_leases();
+    assert!(!leases.is_empty());
+    for (connection, plan) in &leases {
+        bench.report(*connection, plan, latency(1_500));
+    }
+    let counted = bench.c.counted(Metric::Latency, bench.now);
+    for (place, names) in [&counted.nodes, &counted.leaves].into_iter().enumerate() {
+        let worst: Vec<_> =
+            counted.tally.worst[place].figures().map(|(from, to, figure)| (from, to, figure)).collect();
+        assert_eq!((names.len(), worst), (2, vec![(0, 1, 1_500), (1, 0, 1_500)]), "{names:?}");
+    }
+}
