@@ -44,7 +44,9 @@ pub use report::{
     ServiceView, SkippedView, VerdictView,
 };
 pub use routes::{Method, ROUTES, Route};
-pub use run::{IncastRequest, MetricChoice, ProbeKind, ProbeRequest, ProbeState, ProbeStep, ProbeView};
+pub use run::{
+    IncastRequest, MetricChoice, ProbeKind, ProbeList, ProbeRequest, ProbeState, ProbeStep, ProbeView,
+};
 pub use sweep::{
     ContinuousView, CoveringView, SweepKind, SweepList, SweepPair, SweepPlan, SweepRequest, SweepResult,
     SweepState, SweepView,

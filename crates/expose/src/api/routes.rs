@@ -9,7 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::{
     AcknowledgeAnswer, AcknowledgeRequest, DiagnosisView, EndpointList, EventList, FindingList, HealthView,
     IncastRequest, IncidentDetail, IncidentList, MATRIX_BIN, MaintenanceList, MaintenanceRequest, MatrixView,
-    NodeDetail, NodeList, PairView, PauseRequest, PauseView, ProbeRequest, ProbeView, ReadyView,
+    NodeDetail, NodeList, PairView, PauseRequest, PauseView, ProbeList, ProbeRequest, ProbeView, ReadyView,
     RemoveRequest, ServiceList, StatusView, SweepList, SweepPlan, SweepRequest, SweepView,
 };
 
@@ -209,6 +209,18 @@ pub const ROUTES: &[Route] = &[
         "How far a sweep is",
         &[ok("The sweep.", &[Body::Json(of::<SweepView>())]), BAD, NOT_FOUND],
     ),
+    Route {
+        query: &[
+            Query { name: "source", text: "Only from this endpoint, by its full name.", values: &[] },
+            Query { name: "target", text: "Only to this endpoint, by its full name.", values: &[] },
+            Query { name: "limit", text: "At most so many, from 1; all when left out.", values: &[] },
+        ],
+        ..get(
+            "/api/v1/probes",
+            "The last probes that somebody asked for, step by step",
+            &[ok("The newest first.", &[Body::Json(of::<ProbeList>())]), BAD],
+        )
+    },
     post(
         "/api/v1/probes",
         "Measure one pair now",
