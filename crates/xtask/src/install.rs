@@ -14,16 +14,20 @@ pub(crate) enum Need {
     Lab,
     /// Checks of `cargo xtask test`, and what is measured beside us on this machine.
     Tests,
+    /// Driving the web page.
+    Page,
 }
 
 struct Package {
     name: &'static str,
     need: Need,
     reason: &'static str,
+    /// It is there, too, when another package brings this program.
+    program: Option<&'static str>,
 }
 
 const fn package(name: &'static str, need: Need, reason: &'static str) -> Package {
-    Package { name, need, reason }
+    Package { name, need, reason, program: None }
 }
 
 const PACKAGES: &[Package] = &[
@@ -52,6 +56,12 @@ const PACKAGES: &[Package] = &[
     package("perftest", Need::Lab, "ib_write_lat and ib_write_bw, the reference for what we measure"),
     package("prometheus-node-exporter", Need::Tests, "the reference for what we read from the same files"),
     package("prometheus", Need::Tests, "promtool checks the alert rules (the server itself is not used)"),
+    package("chromium", Need::Page, "the browser in which the web page is driven"),
+    // The packages of Node.js itself bring npm along, and those of Debian stand in their way.
+    Package {
+        program: Some("npm"),
+        ..package("npm", Need::Page, "Playwright drives the browser, TypeScript checks the page's types")
+    },
 ];
 
 /// Installs what is missing for the given needs. Says what and why, and asks when a person is there.
@@ -90,7 +100,14 @@ fn by_hand_instead(error: &Error, by_hand: &str) -> Error {
 fn missing(needs: &[Need]) -> Result<Vec<&'static Package>> {
     let wanted: Vec<_> = PACKAGES.iter().filter(|package| needs.contains(&package.need)).collect();
     let installed = installed(&wanted)?;
-    Ok(wanted.into_iter().filter(|package| !installed.iter().any(|name| name == package.name)).collect())
+    let there = |package: &Package| {
+        installed.iter().any(|name| name == package.name) || package.program.is_some_and(runs)
+    };
+    Ok(wanted.into_iter().filter(|package| !there(package)).collect())
+}
+
+fn runs(program: &str) -> bool {
+    output(program, Command::new(program).arg("--version")).is_ok()
 }
 
 fn installed(wanted: &[&Package]) -> Result<Vec<String>> {

@@ -6,6 +6,7 @@ mod machine;
 mod modules;
 mod share;
 
+pub(crate) use kernel::cache;
 pub(crate) use share::RunFolder;
 
 use crate::error::{Result, file, other};
@@ -51,7 +52,7 @@ impl Lab {
     /// # Errors
     /// No kernel to be had, or the machine does not boot: the reason and the last messages of the guest.
     pub(crate) fn boot(run: RunFolder, plan: &Plan) -> Result<Self> {
-        let cache = kernel::cache()?;
+        let cache = cache()?;
         let kernel = kernel::prepare(&cache)?;
         if plan.modules {
             run.add_folder(&modules::prepare(&cache, &kernel.version)?, "modules")?;
