@@ -68,3 +68,23 @@ fn what_cannot_be_asked_for_is_refused_before_anything_runs() {
         assert!(refused.err.contains(words), "no {words:?} in {refused:?}");
     }
 }
+
+#[test]
+fn the_last_probes_can_be_read_again_by_pair() {
+    let cluster = three();
+    for target in ["n2", "n3", "n2"] {
+        let probe = cluster.run(&["probe", "n1", target]);
+        assert_eq!(probe.code, Some(0), "{probe:?}");
+    }
+    let ids = |query: &str| -> Vec<u64> {
+        let list = cluster.api().json(&format!("/api/v1/probes{query}")).expect("a list");
+        let probes = list["probes"].as_array().expect("probes");
+        assert!(probes.iter().all(|probe| !probe["steps"].as_array().expect("steps").is_empty()), "{list}");
+        probes.iter().filter_map(|probe| probe["id"].as_u64()).collect()
+    };
+    assert_eq!(ids(""), [3, 2, 1], "the newest first");
+    assert_eq!(ids("?source=n1/tcp/1&target=n2/tcp/1"), [3, 1]);
+    assert_eq!(ids("?target=n2/tcp/1&limit=1"), [3]);
+    assert_eq!(ids("?source=n2/tcp/1"), [0; 0]);
+    assert_eq!(cluster.api().get("/api/v1/probes?limit=x").expect("an answer").status, 400);
+}

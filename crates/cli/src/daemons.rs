@@ -144,7 +144,7 @@ fn cannot_listen(address: SocketAddr, source: &std::io::Error, what: &str) -> Fa
 }
 
 /// Runs a daemon; what it is given is ready when it should stop.
-fn until_signal<F>(run: impl FnOnce(oneshot::Receiver<()>) -> F) -> Result<u8, Failure>
+pub(crate) fn until_signal<F>(run: impl FnOnce(oneshot::Receiver<()>) -> F) -> Result<u8, Failure>
 where
     F: Future<Output = Result<(), Failure>>,
 {

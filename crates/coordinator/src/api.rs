@@ -28,8 +28,7 @@ const MATRIX_PORTION: usize = 65_536;
 pub(crate) fn router(hub: Arc<Hub>) -> Router {
     Router::new()
         .route("/", get(page::index))
-        .route("/app.js", get(page::script))
-        .route("/style.css", get(page::style))
+        .route("/web/{file}", get(page::part))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics::all))
@@ -60,7 +59,7 @@ pub(crate) fn router(hub: Arc<Hub>) -> Router {
         .route("/api/v1/sweeps/{id}", get(sweep))
         .route("/api/v1/sweeps/{id}/pairs", get(sweep_pairs))
         .route("/api/v1/sweeps/{id}/cancel", post(commands::cancel_sweep))
-        .route("/api/v1/probes", post(commands::start_probe))
+        .route("/api/v1/probes", get(report::probes).post(commands::start_probe))
         .route("/api/v1/probes/{id}", get(probe))
         .route("/api/v1/incasts", post(commands::start_incast))
         .route("/api/v1/services", get(services))

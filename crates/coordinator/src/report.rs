@@ -1,15 +1,45 @@
 //! From the measurements and verdicts of an operator's run to what the API shows.
 
+use crate::api::json;
+use crate::hub::Hub;
 use crate::views;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
 use rdmascope_control::coordinator::{Coordinator, ProbeRun, RunKind};
 use rdmascope_expose::api::{
     EndView, EndpointView, FailureView, IncastSourceView, IncastView, MannerView, MeasurementState,
-    MeasurementView, MetricChoice, PriorityCount, ProbeKind, ProbeState, ProbeStep, ProbeView, ServiceList,
-    ServiceView, SkippedView, VerdictView,
+    MeasurementView, MetricChoice, PriorityCount, ProbeKind, ProbeList, ProbeState, ProbeStep, ProbeView,
+    ServiceList, ServiceView, SkippedView, VerdictView,
 };
 use rdmascope_localise::Cell;
 use rdmascope_localise::pair::{Incast, Measurement, Progress, Verdict, ceiling_bps, expected_mtu};
 use rdmascope_model::{Carrier, EndpointInfo, Fabric, Manner, Metric, Now, Outcome};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// Which probes.
+#[derive(Deserialize)]
+pub(crate) struct Wanted {
+    source: Option<String>,
+    target: Option<String>,
+    limit: Option<usize>,
+}
+
+/// `GET /api/v1/probes`.
+pub(crate) async fn probes(State(hub): State<Arc<Hub>>, Query(wanted): Query<Wanted>) -> Response {
+    let limit = wanted.limit.map_or(usize::MAX, |limit| limit.max(1));
+    let probes = hub.read(|state, now| {
+        let is = |name: &Option<String>, index| {
+            name.as_ref().is_none_or(|name| *name == state.matrix().name(index).to_string())
+        };
+        let fits =
+            |(_, run): &(u64, &ProbeRun)| is(&wanted.source, run.source) && is(&wanted.target, run.target);
+        let found = state.probes().filter(fits).take(limit);
+        found.map(|(id, run)| probe(state, id, run, now)).collect()
+    });
+    json(StatusCode::OK, &ProbeList { probes })
+}
 
 /// An operator's run as the API shows it.
 #[must_use]

@@ -44,12 +44,12 @@ pub(crate) struct Options {
 }
 
 /// What is being watched, and by whom it is kept alive.
-enum Cluster {
+pub(crate) enum Cluster {
     Lab(Box<Lab>),
     Processes { members: Vec<Member>, folder: TemporaryFolder },
 }
 
-struct Member {
+pub(crate) struct Member {
     name: String,
     group: Group,
     log: PathBuf,
@@ -104,7 +104,7 @@ pub(crate) fn demo(options: &Options) -> Result<()> {
     }
 }
 
-fn lab(rdmascope: &Path, port: u16, endpoints: u8) -> Result<Cluster> {
+pub(crate) fn lab(rdmascope: &Path, port: u16, endpoints: u8) -> Result<Cluster> {
     let run = RunFolder::create()?;
     run.add_program(rdmascope, "rdmascope")?;
     write_token(&run.share())?;
@@ -129,7 +129,7 @@ fn here(rdmascope: &Path, port: u16) -> Result<(Cluster, usize)> {
     Ok((cluster, endpoints))
 }
 
-fn tcp(rdmascope: &Path, port: u16, endpoints: u8) -> Result<Cluster> {
+pub(crate) fn tcp(rdmascope: &Path, port: u16, endpoints: u8) -> Result<Cluster> {
     let mut cluster = processes(rdmascope, port)?;
     for index in 1..=endpoints {
         let name = format!("demo-{index}");
@@ -158,7 +158,7 @@ fn state_folder(folder: &TemporaryFolder, name: &str) -> Result<PathBuf> {
 }
 
 impl Cluster {
-    fn token(&self) -> PathBuf {
+    pub(crate) fn token(&self) -> PathBuf {
         match self {
             Self::Lab(lab) => lab.share().join("token"),
             Self::Processes { folder, .. } => folder.path().join("token"),
@@ -180,7 +180,7 @@ impl Cluster {
     }
 
     /// Watches the cluster for about `patience`; an error when a part of it has ended.
-    fn check(&mut self, patience: Duration) -> Result<()> {
+    pub(crate) fn check(&mut self, patience: Duration) -> Result<()> {
         match self {
             Self::Lab(lab) => match lab.exit_code(patience)? {
                 Some(code) => Err(other(format!("the lab's programs ended (exit code {code}); see above"))),
@@ -229,7 +229,7 @@ fn sweep(client: &Client, cluster: &mut Cluster, endpoints: usize, bandwidth: bo
     }
 }
 
-fn wait_for_coordinator(cluster: &mut Cluster, port: u16) -> Result<()> {
+pub(crate) fn wait_for_coordinator(cluster: &mut Cluster, port: u16) -> Result<()> {
     let deadline = Instant::now() + COORDINATOR_PATIENCE;
     while !answers(port) {
         cluster.check(Duration::from_millis(50))?;

@@ -14,6 +14,8 @@ pub(crate) enum Need {
     Lab,
     /// Checks of `cargo xtask test`, and what is measured beside us on this machine.
     Tests,
+    /// Driving the web page.
+    Page,
 }
 
 struct Package {
@@ -53,7 +55,6 @@ const PACKAGES: &[Package] = &[
     package("ibverbs-utils", Need::Lab, "ibv_devinfo, the reference for what devices say"),
     package("perftest", Need::Lab, "ib_write_lat and ib_write_bw, the reference for what we measure"),
     package("prometheus-node-exporter", Need::Tests, "the reference for what we read from the same files"),
-    package("prometheus", Need::Tests, "promtool checks the alert rules (the server itself is not used)"),
     package("python3-jsonschema", Need::Tests, "judges what commands print as JSON by its schema"),
     package("mandoc", Need::Tests, "checks the manual pages"),
     package(
@@ -61,10 +62,15 @@ const PACKAGES: &[Package] = &[
         Need::Tests,
         "promtool checks alert rules and expressions, the server runs the queries of the dashboards",
     ),
+    package("chromium", Need::Page, "the browser in which the web page is driven"),
     // The packages of Node.js itself bring npm along, and those of Debian stand in their way.
     Package {
         program: Some("npm"),
-        ..package("npm", Need::Tests, "brings the types of Grafana's dashboards, and runs their compiler")
+        ..package(
+            "npm",
+            Need::Tests,
+            "Playwright drives the browser; the compiler checks types of the page and of the dashboards",
+        )
     },
 ];
 

@@ -9,6 +9,7 @@ mod error;
 mod faults;
 mod install;
 mod lab;
+mod page;
 mod process;
 mod test;
 mod workspace;
@@ -57,6 +58,8 @@ enum Task {
     Cases(cases::Options),
     /// Hold the Grafana dashboards against their types and rules, and run every query of them against a real Prometheus.
     Dashboards(dashboards::Options),
+    /// Drive the web page in a browser: types, clicks, keys, screenshots, frame times, size.
+    Page(page::Options),
     /// Break simulated clusters in many ways, and see how often the verdict names what is broken.
     Faults(faults::Options),
 }
@@ -76,7 +79,12 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<u8> {
     match task {
         Task::Install => {
-            install::install(&[install::Need::Build, install::Need::Lab, install::Need::Tests])?;
+            install::install(&[
+                install::Need::Build,
+                install::Need::Lab,
+                install::Need::Tests,
+                install::Need::Page,
+            ])?;
             Ok(0)
         }
         Task::Demo(options) => demo::demo(&options).map(|()| 0),
@@ -89,6 +97,7 @@ fn run(task: Task) -> Result<u8> {
         Task::Bench { name, json } => bench::bench(name, json).map(exit_code),
         Task::Cases(options) => cases::cases(options).map(exit_code),
         Task::Dashboards(options) => dashboards::dashboards(&options).map(exit_code),
+        Task::Page(options) => page::page(&options).map(|()| 0),
         Task::Faults(options) => faults::faults(options).map(exit_code),
     }
 }

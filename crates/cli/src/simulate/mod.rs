@@ -6,6 +6,7 @@ mod orders;
 mod process;
 mod swarm;
 
+use crate::daemons::until_signal;
 use crate::failure::{Failure, code};
 use crate::logs;
 use crate::output::{Progress, print, show};
@@ -40,7 +41,9 @@ const REQUESTS: usize = 5;
 Examples:
   rdmascope simulate --endpoints 1024             half a minute of its daily life
   rdmascope simulate --endpoints 4096 --filled    every pair known: its memory
-  rdmascope simulate --endpoints 2048 --flood     how many results it can take")]
+  rdmascope simulate --endpoints 2048 --flood     how many results it can take
+  rdmascope simulate --endpoints 1000 --silent 1 --filled --keep
+                                                  a cluster of that size to look at in a browser")]
 pub(crate) struct SimulateFlags {
     /// RDMA endpoints of the cluster
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(2..=4_096))]
@@ -69,6 +72,9 @@ pub(crate) struct SimulateFlags {
     /// At the end restart the coordinator, and wait until matrix and agents are back
     #[arg(long)]
     restart: bool,
+    /// Measure nothing: say where the page and the API are, and go on pinging until Ctrl-C
+    #[arg(long, conflicts_with_all = ["flood", "restart", "seconds"])]
+    keep: bool,
     /// Print JSON, one object for each line
     #[arg(long)]
     json: bool,
@@ -122,6 +128,9 @@ pub(crate) fn run(flags: &SimulateFlags) -> Result<u8, Failure> {
     if flags.filled {
         simulation.fill(&coordinator)?;
     }
+    if flags.keep {
+        return simulation.keep(&coordinator);
+    }
     simulation.watch(&coordinator)?;
     simulation.ask(&coordinator)?;
     if flags.restart {
@@ -142,10 +151,14 @@ fn config(flags: &SimulateFlags) -> String {
 }
 
 fn topology(flags: &SimulateFlags, shape: &Shape) -> String {
-    let mut text = "node,leaf\n".to_owned();
+    let mut text = "node,leaf,pod,rail\n".to_owned();
     for node in 0..shape.nodes() {
-        let leaf = node / usize::from(flags.nodes_per_leaf);
-        let _ = writeln!(text, "{},leaf-{leaf:03}", made_up::node_name(node));
+        let (name, leaf) = (made_up::node_name(node), node / usize::from(flags.nodes_per_leaf));
+        let _ = writeln!(text, "{name},leaf-{leaf:03},,");
+        // Whoever looks wants to see rails; what is measured stays as it was.
+        for rail in (0..shape.rails).filter(|_| flags.keep) {
+            let _ = writeln!(text, "{name}/mlx5_{rail},,,rail-{rail}");
+        }
     }
     text
 }
@@ -240,6 +253,17 @@ impl Simulation<'_> {
             let now = coordinator.cost()?.processor;
             let busy = now - std::mem::replace(&mut before, now);
             Ok(busy < Duration::from_millis(100))
+        })
+    }
+
+    /// Its life until somebody has seen enough of it.
+    fn keep(&mut self, coordinator: &Coordinator) -> Result<u8, Failure> {
+        self.orders.give(Mode::Paced);
+        self.report.progress.clear();
+        print(&format!("page and API: http://{}/\n", coordinator.address()))?;
+        until_signal(|stop| async move {
+            let _ = stop.await;
+            Ok(())
         })
     }
 

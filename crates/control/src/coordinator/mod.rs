@@ -279,6 +279,11 @@ impl Coordinator {
         self.work.runs.get(id)
     }
 
+    /// The last ones, with their numbers, the newest first.
+    pub fn probes(&self) -> impl Iterator<Item = (u64, &ProbeRun)> {
+        self.work.runs.all()
+    }
+
     /// Services by their names.
     #[must_use]
     pub fn services(&self) -> &BTreeMap<String, Service> {

@@ -164,6 +164,11 @@ impl Runs {
         self.runs.get(&id)
     }
 
+    /// All that are kept, with their numbers, the newest first.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u64, &ProbeRun)> {
+        self.runs.iter().rev().map(|(id, run)| (*id, run))
+    }
+
     /// The number that the next run gets.
     pub(super) fn next_id(&self) -> u64 {
         self.started + 1

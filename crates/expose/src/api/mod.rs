@@ -59,7 +59,9 @@ pub use report::{
 };
 pub use route::{Method, Route};
 pub use routes::ROUTES;
-pub use run::{IncastRequest, MetricChoice, ProbeKind, ProbeRequest, ProbeState, ProbeStep, ProbeView};
+pub use run::{
+    IncastRequest, MetricChoice, ProbeKind, ProbeList, ProbeRequest, ProbeState, ProbeStep, ProbeView,
+};
 pub use selfcheck::{
     BatchIncastView, BatchNodeView, BatchPairView, BatchSuspectView, LimitView, NotTestedView,
     SelfcheckReport, StageView,

@@ -5,8 +5,8 @@ use super::{
     AcknowledgeAnswer, AcknowledgeRequest, CancelRequest, DiagnosisView, EndpointList, EventList,
     FindingList, HealthView, HistoryView, IncastRequest, IncidentDetail, IncidentList, MATRIX_BIN,
     MaintenanceList, MaintenanceRequest, MatrixView, NodeDetail, NodeList, PairView, PauseRequest, PauseView,
-    PinList, ProbeRequest, ProbeView, ReadyView, RemoveRequest, ServiceList, StatusView, SweepList,
-    SweepPairList, SweepPlan, SweepRequest, SweepView,
+    PinList, ProbeList, ProbeRequest, ProbeView, ReadyView, RemoveRequest, ServiceList, StatusView,
+    SweepList, SweepPairList, SweepPlan, SweepRequest, SweepView,
 };
 
 const BAD: Response = problem(400, "A value that cannot be; lists what exists.");
@@ -174,6 +174,18 @@ pub const ROUTES: &[Route] = &[
         of::<CancelRequest>(),
         &[ok("The sweep.", &[Body::Json(of::<SweepView>())]), BAD, NO_TOKEN, NOT_FOUND, CONFLICT],
     ),
+    Route {
+        query: &[
+            Query { name: "source", text: "Only from this endpoint, by its full name.", values: &[] },
+            Query { name: "target", text: "Only to this endpoint, by its full name.", values: &[] },
+            Query { name: "limit", text: "At most so many, from 1; all when left out.", values: &[] },
+        ],
+        ..get(
+            "/api/v1/probes",
+            "The last probes that somebody asked for, step by step",
+            &[ok("The newest first.", &[Body::Json(of::<ProbeList>())]), BAD],
+        )
+    },
     post(
         "/api/v1/probes",
         "Measure one pair now",

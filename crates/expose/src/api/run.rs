@@ -140,6 +140,13 @@ impl ProbeState {
     }
 }
 
+/// Answer of `GET /api/v1/probes`: the newest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ProbeList {
+    /// Those that are kept, of the last 64 that somebody asked for.
+    pub probes: Vec<ProbeView>,
+}
+
 /// One probe of one pair that somebody asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ProbeView {
