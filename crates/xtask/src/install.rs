@@ -60,7 +60,12 @@ const PACKAGES: &[Package] = &[
     package(
         "prometheus",
         Need::Tests,
-        "promtool checks alert rules and expressions, the server runs the queries of the dashboards",
+        "promtool checks metrics, rules and expressions; the server scrapes the lab and runs the dashboards' queries",
+    ),
+    package(
+        "prometheus-alertmanager",
+        Need::Tests,
+        "amtool checks the routes of alerts; the server tells of the lab's port that is down",
     ),
     package("chromium", Need::Page, "the browser in which the web page is driven"),
     // The packages of Node.js itself bring npm along, and those of Debian stand in their way.

@@ -26,7 +26,7 @@ pub(crate) fn test() -> Result<()> {
     })?;
     cargo_step(&["fmt", "--all", "--check"])?;
     cargo_step(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
-    step("alerts: promtool", check_alerts)?;
+    step("alerts: promtool, amtool", check_alerts)?;
     step("dashboards: types", dashboards::check_types)?;
     cargo_step(&["test", "--workspace"])?;
     step("cargo doc", || {
@@ -76,7 +76,8 @@ fn check_alerts() -> Result<()> {
     if !tests.is_empty() {
         run("promtool test rules", Command::new("promtool").args(["test", "rules"]).args(&tests))?;
     }
-    Ok(())
+    let routes = yaml_files(&root().join("dashboards/alerts/alertmanager"))?;
+    run("amtool check-config", Command::new("amtool").arg("check-config").args(&routes))
 }
 
 fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>> {

@@ -141,7 +141,7 @@ impl Coordinator {
         self.trails.tended_at = Some(now.mono);
         self.note_unmeasured(now);
         let (pinned, of_incidents, worst) =
-            (self.pinned_pairs(), self.incident_pairs(), self.worst_pairs(now));
+            (self.pinned_pairs(), self.incident_pairs(), self.worst_of_all(now));
         let new = |pair: &&Pair| self.matrix.trails().of(pair.0, pair.1).is_none();
         let room = pinned.iter().chain(&of_incidents).chain(&worst).filter(new).count();
         self.matrix.trails_mut().forget(room, now.wall);
@@ -210,7 +210,7 @@ impl Coordinator {
 
     /// The worst pairs of all metrics as they were counted last: those that failed and those that are slow, of each metric in turn, so that a
     /// dead node does not take the place of all the others.
-    fn worst_pairs(&self, now: Now) -> Vec<Pair> {
+    fn worst_of_all(&self, now: Now) -> Vec<Pair> {
         if self.matrix.len() <= FEW_ENDPOINTS {
             return Vec::new();
         }
@@ -218,7 +218,7 @@ impl Coordinator {
         for metric in Metric::ALL {
             let counted = self.counted(metric, now);
             lists.push(counted.tally.failed.clone().into_iter());
-            lists.push(counted.tally.worst_pairs().into_iter());
+            lists.push(counted.tally.worst_of_all().into_iter());
         }
         let mut worst = BTreeSet::new();
         while worst.len() < WORST_MAX && lists.iter().any(|list| list.len() > 0) {

@@ -5,8 +5,8 @@ use super::{
     AcknowledgeAnswer, AcknowledgeRequest, CancelRequest, DiagnosisView, EndpointList, EventList,
     FindingList, HealthView, HistoryView, IncastRequest, IncidentDetail, IncidentList, MATRIX_BIN,
     MaintenanceList, MaintenanceRequest, MatrixView, NodeDetail, NodeList, PairView, PauseRequest, PauseView,
-    PinList, ProbeList, ProbeRequest, ProbeView, ReadyView, RemoveRequest, ServiceList, StatusView,
-    SweepList, SweepPairList, SweepPlan, SweepRequest, SweepView,
+    PinList, ProbeList, ProbeRequest, ProbeView, ReadyView, RemoveRequest, ScrapeTargets, ServiceList,
+    StatusView, SweepList, SweepPairList, SweepPlan, SweepRequest, SweepView,
 };
 
 const BAD: Response = problem(400, "A value that cannot be; lists what exists.");
@@ -54,6 +54,11 @@ pub const ROUTES: &[Route] = &[
         &[ok("Text format 0.0.4.", &[Body::Other("text/plain")])],
     ),
     get("/api/v1/openapi.json", "This document", &[ok("OpenAPI 3.1.", &[Body::Other("application/json")])]),
+    get(
+        "/api/v1/sd/prometheus",
+        "Where Prometheus finds the agents (http_sd_configs)",
+        &[ok("Agents that serve metrics, lost ones too.", &[Body::Json(of::<ScrapeTargets>())])],
+    ),
     get(
         "/api/v1/status",
         "State of the coordinator in short",
