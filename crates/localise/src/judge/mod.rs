@@ -178,6 +178,9 @@ impl Bench<'_> {
         // The cluster is no part that could be looked for: where a part does explain it all, that is named.
         let part = |component: &Component| *component != Component::Cluster;
         components.extend(same.iter().map(|other| other.blame.component).filter(part));
+        if components.len() > 1 {
+            components.retain(part);
+        }
         let related = |a, b| touches(scene.layout, a, b) || touches(scene.layout, b, a);
         let doubt = doubts.of(&components, best.blame.symptom, scene.now, related);
         let (since, given_up) = (doubt.since, doubt.is_given_up(scene.now));
