@@ -10,6 +10,8 @@ mod cases;
 mod commands;
 #[path = "cli/harness.rs"]
 mod harness;
+#[path = "cli/history.rs"]
+mod history;
 
 #[path = "cli/bare_root.rs"]
 mod bare_root;

@@ -29,6 +29,8 @@ fn every_documented_path_is_served_with_its_method() {
                 "get" => api.get(&path),
                 // A body that no call accepts: what is tested is that the path is there.
                 "post" => api.post(&path, &serde_json::json!({"no such key": 1})),
+                "put" => api.put(&path),
+                "delete" => api.delete(&path),
                 other => panic!("{other} {path}"),
             };
             let answer = answer.unwrap();

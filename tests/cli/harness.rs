@@ -153,7 +153,12 @@ impl Cluster {
 
     /// Kills the coordinator and starts another one, with the same configuration, at another address.
     pub(crate) fn restart_coordinator(&mut self) {
-        self.coordinator.signal(Signal::KILL);
+        self.end_coordinator(Signal::KILL);
+    }
+
+    /// Ends the coordinator by a signal and starts another one, likewise.
+    pub(crate) fn end_coordinator(&mut self, signal: Signal) {
+        self.coordinator.signal(signal);
         let ended = &mut self.coordinator;
         wait_until("the coordinator is dead", PATIENCE, || ended.ended().ok_or("it lives".to_owned()));
         (self.coordinator, self.address) =

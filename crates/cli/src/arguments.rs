@@ -5,6 +5,7 @@ use crate::cluster_arguments::{
     AckFlags, DiagnoseFlags, EventsFlags, FindingsFlags, IncidentsFlags, MaintenanceFlags, NodesCommand,
     ReplayFlags,
 };
+use crate::history::HistoryFlags;
 use crate::probe_arguments::{ProbeFlags, class};
 use crate::simulate::SimulateFlags;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -80,6 +81,7 @@ Examples:
     Resume(PauseFlags),
     Diagnose(DiagnoseFlags),
     Incidents(IncidentsFlags),
+    History(HistoryFlags),
     Findings(FindingsFlags),
     Events(EventsFlags),
     Replay(ReplayFlags),

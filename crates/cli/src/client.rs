@@ -64,12 +64,28 @@ impl Client {
         let body = serde_json::to_string(body)
             .map_err(|error| Failure::new(code::FAILED, format!("the request cannot be written: {error}")))?;
         let mut request = self.agent.post(self.url(path)).header("Content-Type", "application/json");
-        if let Some(file) = &self.token_file {
-            let token = Token::read(file).map_err(|error| Failure::new(code::CONFIG, in_one_line(&error)))?;
-            request = request.header("Authorization", format!("Bearer {}", token.secret()));
+        if let Some(token) = self.token()? {
+            request = request.header("Authorization", token);
         }
         let text = self.body(request.send(body))?;
         self.parsed(&text)
+    }
+
+    /// `PUT path` or, to take it away, `DELETE path`; shows the token where there is one.
+    pub(crate) fn set<T: DeserializeOwned>(&self, path: &str, on: bool) -> Result<T, Failure> {
+        let (mut put, mut delete) = (self.agent.put(self.url(path)), self.agent.delete(self.url(path)));
+        if let Some(token) = self.token()? {
+            (put, delete) = (put.header("Authorization", &token), delete.header("Authorization", &token));
+        }
+        let text = self.body(if on { put.send_empty() } else { delete.call() })?;
+        self.parsed(&text)
+    }
+
+    /// What a call that changes something shows.
+    fn token(&self) -> Result<Option<String>, Failure> {
+        let read = |file: &PathBuf| Token::read(file).map(|token| format!("Bearer {}", token.secret()));
+        let token = self.token_file.as_ref().map(read).transpose();
+        token.map_err(|error| Failure::new(code::CONFIG, in_one_line(&error)))
     }
 
     fn url(&self, path: &str) -> String {

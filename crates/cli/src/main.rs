@@ -13,6 +13,7 @@ mod diagnose;
 mod explain;
 mod failure;
 mod figures;
+mod history;
 mod incidents;
 mod logs;
 mod looking;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Resume(flags) => pause::run(flags, false),
         Command::Diagnose(flags) => diagnose::run(flags),
         Command::Incidents(flags) => incidents::run(flags),
+        Command::History(flags) => history::run(flags),
         Command::Findings(flags) => cluster::findings(flags),
         Command::Events(flags) => cluster::events(flags),
         Command::Replay(flags) => replay::run(flags),

@@ -59,6 +59,30 @@ impl Api {
         answer(&format!("POST {path}"), request.send_json(body))
     }
 
+    /// `PUT path` without a body.
+    ///
+    /// # Errors
+    /// Nobody answers: the reason, in words.
+    pub fn put(&self, path: &str) -> Result<Answer, String> {
+        let mut request = self.agent.put(format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        answer(&format!("PUT {path}"), request.send_empty())
+    }
+
+    /// `DELETE path`.
+    ///
+    /// # Errors
+    /// Nobody answers: the reason, in words.
+    pub fn delete(&self, path: &str) -> Result<Answer, String> {
+        let mut request = self.agent.delete(format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        answer(&format!("DELETE {path}"), request.call())
+    }
+
     /// `GET path` that must say 200, as JSON; anything else is an error with the status and the text.
     ///
     /// # Errors

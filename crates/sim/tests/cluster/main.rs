@@ -7,6 +7,8 @@ mod common;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod history;
+#[cfg(test)]
 mod mesh;
 #[cfg(test)]
 mod paths;
