@@ -93,6 +93,10 @@ fn panels_are_complete(dashboard: &Value) -> Vec<String> {
             .extend(complain(description.len() < 20, || format!("{title}: its description says too little")));
         let targets = panel["targets"].as_array().map_or(0, Vec::len);
         found.extend(complain((targets == 0) != (kind == "text"), || format!("{title}: {targets} queries")));
+        // With more than one, the column of values has another name.
+        found.extend(complain(kind == "table" && targets != 1, || {
+            format!("{title}: a table of {targets} queries")
+        }));
         let needs_unit = ["stat", "timeseries"].contains(&kind);
         let unit = panel["fieldConfig"]["defaults"]["unit"].is_string();
         found.extend(complain(needs_unit && !unit, || format!("{title}: it has no unit")));
@@ -311,6 +315,11 @@ fn with(path: &str, value: Value) -> Value {
 #[test]
 fn a_sound_dashboard_is_fine_and_each_rule_can_fail() {
     assert_eq!(complaints(&sound()), Vec::<String>::new());
+    let mut two = with("/panels/1/type", json!("table"));
+    let target = two["panels"][1]["targets"][0].clone();
+    two["panels"][1]["targets"] = json!([target, target]);
+    let found = complaints(&two).join("\n");
+    assert!(found.contains("a table of 2 queries") && found.contains("one letter"), "{found}");
     let expression = "/panels/1/targets/0/expr";
     for (path, value, why) in [
         ("/uid", json!("rdmascope-other"), "its uid"),

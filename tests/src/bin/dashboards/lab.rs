@@ -3,7 +3,8 @@
 use super::cluster::Cluster;
 use super::looks::{Looks, Phase};
 use super::prometheus::Prometheus;
-use rdmascope_tests::guest::{Adapters, Endpoint, endpoints};
+use rdmascope_tests::guest::{Adapters, Endpoint, endpoints, wait_until};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -17,7 +18,15 @@ pub(super) fn run(mut looks: Looks) -> bool {
     let adapters = Adapters::dress();
     let mut cluster = Cluster::start("lab", "  sweep: {coverage: 60s, pause: 5s}\n", &[]);
     endpoints().for_each(|endpoint| cluster.add_agent(&endpoint.node(), &["--device", &endpoint.device()]));
-    cluster.api().wait_usable(endpoints());
+    // An emulated machine that shares its processors may take minutes where a second is usual.
+    wait_until("every endpoint is usable", LIMIT, || {
+        let status = cluster.api().json("/api/v1/status")?;
+        if status["endpoints_usable"] == json!(endpoints().count()) {
+            Ok(())
+        } else {
+            Err(status.to_string())
+        }
+    });
     let coordinators = [cluster.address.clone()];
     let prometheus = Prometheus::start(SCRAPE_SECONDS, cluster.agents(), &coordinators);
     let first = Endpoint(1);
