@@ -272,6 +272,14 @@ mod tests {
 
     const NOW: Now = Now { mono: Mono(1), wall: Wall(2_000) };
 
+    fn latency(p50_ns: u64) -> Outcome {
+        let (min_ns, p90_ns, max_ns) = (p50_ns, p50_ns, p50_ns);
+        let (p99_ns, p999_ns) = (None, None);
+        let stats =
+            LatencyStats { count: 9, min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, host_delayed: 0 };
+        Outcome::Latency(stats, CounterDelta { retransmits: None })
+    }
+
     /// So many nodes of eight ports, each on its rail and 32 nodes on a leaf; the first eight endpoints reach nobody, the next eight everybody.
     fn filled(nodes: usize) -> Coordinator {
         let mut state = Coordinator::new(Settings::default(), 1);
@@ -299,16 +307,6 @@ mod tests {
             let inventory = ToCoordinator::inventory((0..8).map(endpoint).collect(), Vec::new());
             state.handle(Event::Frame(connection, inventory), NOW);
         }
-        let stats = |p50_ns| LatencyStats {
-            count: 9,
-            min_ns: p50_ns,
-            p50_ns,
-            p90_ns: p50_ns,
-            p99_ns: None,
-            p999_ns: None,
-            max_ns: p50_ns,
-            host_delayed: 0,
-        };
         let result = |outcome: Outcome, source: usize, target: usize| ProbeResult {
             lease: None,
             local: name(source / 8, source % 8),
@@ -328,10 +326,9 @@ mod tests {
         };
         for source in 0..16.min(nodes * 8) {
             let connection = ConnectionId(source as u64 / 8 + 1);
-            let delta = CounterDelta { retransmits: None };
             let outcome = |target: usize| match source {
                 0..8 => Outcome::Failed(failure.clone()),
-                _ => Outcome::Latency(stats(1_000 + target as u64), delta),
+                _ => latency(1_000 + target as u64),
             };
             let others = (0..nodes * 8).filter(|target| *target != source);
             let results: Vec<_> = others.map(|target| result(outcome(target), source, target)).collect();
@@ -339,7 +336,7 @@ mod tests {
                 state.handle(Event::Frame(connection, ToCoordinator::Results(part.to_vec())), NOW);
             }
         }
-        let later = Now { mono: Mono(NOW.mono.0 + 60_000_000_000), ..NOW };
+        let later = Now { mono: NOW.mono.after(std::time::Duration::from_secs(1)), ..NOW };
         state.handle(Event::Tick, later);
         // The first of the metrics once, in portions of a quarter of a million pairs.
         for _ in 0..70 {
