@@ -4,6 +4,7 @@
 mod node_exporter;
 
 use rdmascope_checks::counters::retransmits;
+use rdmascope_checks::log::Rules;
 use rdmascope_checks::{Look, Past, Policy, run};
 use rdmascope_expose::api::PauseLevel;
 use rdmascope_expose::metrics::{AgentInput, agent};
@@ -121,13 +122,16 @@ fn findings_text(findings: &[Finding]) -> String {
 
 /// The agent's `/metrics` of the machine.
 fn metrics_text(Judged { now, log, findings }: &Judged) -> String {
+    let rules = Rules::builtin();
     agent(&AgentInput {
         mesh: None,
         version: "0.0.0",
         snapshot: Some(now),
         findings,
-        kernel_log: log.value(),
+        kernel_log: log,
+        log_class: &|rule| rules.get(rule).map_or("unknown", |rule| rule.class.word()),
         took: &BTreeMap::new(),
+        done_at: &BTreeMap::new(),
         retransmits,
         paused: PauseLevel::None,
         uplink_connected: false,

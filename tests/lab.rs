@@ -2,6 +2,8 @@
 
 #[path = "lab/adapters.rs"]
 mod adapters;
+#[path = "lab/alerts.rs"]
+mod alerts;
 #[path = "lab/causes.rs"]
 mod causes;
 #[path = "lab/check.rs"]

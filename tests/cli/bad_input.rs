@@ -222,6 +222,7 @@ pub(crate) fn hello(protocol_min: u32, protocol_max: u32) -> Message {
         node: "stranger".to_owned(),
         instance: 1,
         machine: "m".to_owned(),
+        metrics: None,
     };
     Message::Binary(ToCoordinator::Hello(hello).encode().into())
 }

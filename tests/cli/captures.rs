@@ -138,3 +138,32 @@ fn each_finding_can_be_explained_by_its_id() {
     assert_eq!((wrong.code, wrong.out.as_str()), (Some(64), ""), "{wrong:?}");
     assert!(wrong.err.contains("did you mean port-state"), "{wrong:?}");
 }
+
+#[test]
+fn a_textfile_for_node_exporter_is_whole_or_not_there() {
+    let (machine, folder) = (broken(), Folder::new());
+    let into = folder.path("textfiles");
+    fs::create_dir(&into).expect("a folder");
+    let into = into.to_str().expect("a path of ASCII");
+    let done = run(&["check", "--root", root(&machine), "--textfile", into]);
+    assert_eq!(
+        (done.code, done.out.as_str(), done.err.as_str()),
+        (Some(0), "", ""),
+        "what it found is in the file"
+    );
+    let files: Vec<_> =
+        fs::read_dir(into).expect("a folder").map(|file| file.expect("a file").file_name()).collect();
+    assert_eq!(files, ["rdmascope.prom"], "nothing is left beside it");
+    let text = fs::read_to_string(folder.path("textfiles/rdmascope.prom")).expect("a text");
+    for line in [
+        r#"rdmascope_port_up{device="mlx5_0",port="1"} 1"#,
+        r#"rdmascope_port_up{device="mlx5_1",port="1"} 0"#,
+        r#"rdmascope_check_status{check="port-state",status="fail"} 1"#,
+        r#"rdmascope_finding{check="port-state",subject="mlx5_1/1",status="fail"} 1"#,
+    ] {
+        assert!(text.lines().any(|there| there == line), "no {line} in {text}");
+    }
+    assert!(text.contains(r#"role="check"} 1"#) && !text.contains("rdmascope_uplink_connected"), "{text}");
+    let missing = run(&["check", "--root", root(&machine), "--textfile", "/no/such/folder"]);
+    assert!(missing.code == Some(3) && missing.err.contains("/no/such/folder"), "{missing:?}");
+}

@@ -9,12 +9,13 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus::Registry;
+use rdmascope_checks::log::Rules;
 use rdmascope_expose::api::{HealthView, PauseLevel};
 use rdmascope_expose::metrics::{self, AgentInput, AgentOwn, CONTENT_TYPE, MeshInput};
 use rdmascope_link::{PauseFlags, ProbeResult};
 use rdmascope_model::Metric;
 use rdmascope_probe::mesh::MeshHealth;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -23,6 +24,8 @@ use tracing::{error, info};
 /// What is shown: written by the main loop, read by requests.
 pub(crate) struct Shown {
     registry: Registry,
+    /// What is known of lines of the kernel log.
+    rules: Rules,
     pub(crate) own: AgentOwn,
     pub(crate) seen: Arc<Mutex<Seen>>,
     now: Mutex<Present>,
@@ -35,11 +38,11 @@ struct Present {
 }
 
 impl Shown {
-    pub(crate) fn new() -> prometheus::Result<Self> {
+    pub(crate) fn new(rules: Rules) -> prometheus::Result<Self> {
         let registry = Registry::new();
         let own = AgentOwn::new(&registry)?;
         let now = Present { connected: false, paused: PauseFlags::default(), mesh: None };
-        Ok(Self { registry, own, seen: Arc::default(), now: Mutex::new(now) })
+        Ok(Self { registry, rules, own, seen: Arc::default(), now: Mutex::new(now) })
     }
 
     pub(crate) fn state(&self, connected: bool, paused: PauseFlags) {
@@ -75,8 +78,10 @@ impl Shown {
             version: VERSION,
             snapshot: seen.begun.then_some(&seen.snapshot),
             findings: &seen.findings,
-            kernel_log: seen.log.value(),
+            kernel_log: &seen.log,
+            log_class: &|rule| self.rules.get(rule).map_or("unknown", |rule| rule.class.word()),
             took: &seen.took,
+            done_at: &seen.done_at,
             retransmits: rdmascope_checks::counters::retransmits,
             paused: PauseLevel::of(now.paused.all, now.paused.bandwidth),
             uplink_connected: now.connected,
@@ -91,6 +96,18 @@ impl Shown {
 /// Takes the port.
 pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
     TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
+}
+
+/// Where others have the metrics that are served here; `own` is this machine's address on the way to the coordinator. What is served on the
+/// loopback alone can be had by others only where the coordinator is on this machine, too: elsewhere it would be another agent's.
+pub(crate) fn reachable(listener: &TcpListener, own: Option<IpAddr>) -> Option<SocketAddr> {
+    let listen = listener.local_addr().ok()?;
+    let ip = listen.ip().to_canonical();
+    if ip.is_unspecified() {
+        return own.map(|own| SocketAddr::new(own, listen.port()));
+    }
+    let is_told = !ip.is_loopback() || own.is_some_and(|own| own.to_canonical().is_loopback());
+    is_told.then_some(SocketAddr::new(ip, listen.port()))
 }
 
 /// Serves until it is dropped.
@@ -113,4 +130,26 @@ async fn all(State(shown): State<Arc<Shown>>) -> Response {
 
 async fn healthz() -> Response {
     axum::Json(HealthView::ok(VERSION)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn told(at: &str, own: Option<&str>) -> Option<String> {
+        let listener = listen(at.parse().unwrap()).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let told = reachable(&listener, own.map(|own| own.parse().unwrap()))?;
+        assert_eq!(told.port(), port);
+        Some(told.ip().to_string())
+    }
+
+    #[tokio::test]
+    async fn an_address_is_told_only_where_others_reach_this_agent_by_it() {
+        let of = |text: &str| Some(text.to_owned());
+        assert_eq!(told("0.0.0.0:0", Some("10.0.0.7")).await, of("10.0.0.7"));
+        assert_eq!(told("0.0.0.0:0", None).await, None, "no way to the coordinator is known");
+        assert_eq!(told("127.0.0.1:0", Some("10.0.0.7")).await, None, "there it would be another agent's");
+        assert_eq!(told("127.0.0.1:0", Some("127.0.0.1")).await, of("127.0.0.1"), "all on one machine");
+    }
 }

@@ -50,11 +50,16 @@ pub(crate) async fn run(
     let node = node_name(config)?;
     let clock = Clock::new();
     let host = host.only(&config.devices).with_workloads(&config.workloads);
-    let shown = Arc::new(http::Shown::new()?);
+    let shown = Arc::new(http::Shown::new(policy.rules.clone())?);
     let woken = Arc::new(Notify::new());
     let own_address = probes::own_address(&coordinator);
     let tcp = config.transport == TransportKind::Tcp;
-    let mut state = Agent::new(identity(&node, clock));
+    let listener = match config.listen {
+        Some(listen) => Some(http::listen(listen).await?),
+        None => None,
+    };
+    let metrics = listener.as_ref().and_then(|listener| http::reachable(listener, own_address));
+    let mut state = Agent::new(Identity { metrics, ..identity(&node, clock) });
     if tcp {
         let address = own_address.ok_or_else(|| Error::NoAddress(coordinator.to_string()))?;
         let endpoints = vec![probes::tcp_endpoint(&node, address)];
@@ -79,8 +84,8 @@ pub(crate) async fn run(
     };
     // Dropped with this function, and with it every task.
     let mut tasks = JoinSet::new();
-    if let Some(listen) = config.listen {
-        tasks.spawn(http::serve(http::listen(listen).await?, Arc::clone(&shown)));
+    if let Some(listener) = listener {
+        tasks.spawn(http::serve(listener, Arc::clone(&shown)));
     }
     if tcp {
         tasks.spawn(watcher.watch_pause());
@@ -125,7 +130,7 @@ fn identity(node: &str, clock: Clock) -> Identity {
     let machine = boot_id().value().cloned().unwrap_or_else(|| format!("node {node}"));
     let started = clock.now().wall.0;
     let instance = (started << 20) ^ u64::from(std::process::id());
-    Identity { node: node.to_owned(), instance, machine, version: VERSION.to_owned() }
+    Identity { node: node.to_owned(), instance, machine, version: VERSION.to_owned(), metrics: None }
 }
 
 impl Loop {

@@ -16,6 +16,7 @@ Examples:
   rdmascope check --device mlx5_0        this one; it must be there
   rdmascope check --what-i-can-see       what is hidden from here, and why
   rdmascope check --capture node7.capture
+  rdmascope check --textfile /var/lib/prometheus/node-exporter
   rdmascope check --exit-style slurm     for HealthCheckProgram or a prolog")]
 pub(crate) struct CheckFlags {
     /// Judge the machine whose files are below this folder
@@ -62,6 +63,9 @@ pub(crate) struct Show {
     /// List every file that is opened; exit code 0
     #[arg(long, conflicts_with = "capture")]
     pub(crate) self_audit: bool,
+    /// Write metrics for node_exporter into this folder (rdmascope.prom, at once as a whole); exit code 0
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) textfile: Option<PathBuf>,
 }
 
 /// Who reads exit code and output.

@@ -2,8 +2,8 @@
 
 use crate::hub::Hub;
 use crate::{
-    commands, diagnosis, findings, incidents, metrics, page, report, socket, stream, sweeps as sweep_views,
-    views,
+    commands, diagnosis, discovery, findings, incidents, metrics, page, report, socket, stream,
+    sweeps as sweep_views, views,
 };
 use axum::Router;
 use axum::body::Body;
@@ -36,6 +36,7 @@ pub(crate) fn router(hub: Arc<Hub>) -> Router {
         .route("/metrics/pairs", get(metrics::pairs))
         .route("/api/v1/agent", get(socket::upgrade))
         .route("/api/v1/openapi.json", get(document))
+        .route("/api/v1/sd/prometheus", get(discovery::prometheus))
         .route("/api/v1/status", get(status))
         .route("/api/v1/nodes", get(nodes))
         .route("/api/v1/nodes/{node}", get(findings::node))

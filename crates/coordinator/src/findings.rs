@@ -10,7 +10,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use rdmascope_control::coordinator::{
-    Acknowledgement, Coordinator, EventRow, Maintenance, RowKind, as_finding, finding_key,
+    Acknowledgement, COMPARED, Coordinator, Drift, EventRow, Maintenance, RowKind, as_finding, finding_key,
 };
 use rdmascope_expose::api::{
     AcknowledgeAnswer, AcknowledgeRequest, AcknowledgementView, EventList, EventView, FactView, FindingList,
@@ -287,6 +287,15 @@ pub(crate) fn counts(state: &Coordinator) -> FindingCounts {
     counts
 }
 
+/// How many parts differ in each setting that is compared, apart from those of which somebody knows.
+pub(crate) fn drifting(state: &Coordinator) -> [(&'static str, u64); COMPARED.len()] {
+    COMPARED.map(|setting| {
+        let of_setting = state.health().drift().iter().filter(|drift| drift.key == setting);
+        let is_open = |drift: &&Drift| becomes(state, &drift.node, &as_finding(drift)) == FindingState::Open;
+        (setting, of_setting.filter(is_open).count() as u64)
+    })
+}
+
 /// Every finding with its node; that of the whole cluster has none.
 fn each(state: &Coordinator, mut see: impl FnMut(&str, &FindingBrief)) {
     for (node, member) in state.members().agents() {
@@ -401,6 +410,7 @@ mod tests {
                 node: (*node).to_owned(),
                 instance: 1,
                 machine: (*node).to_owned(),
+                metrics: None,
             };
             says(&mut state, connection, ToCoordinator::Hello(hello));
             says(&mut state, connection, ToCoordinator::inventory(Vec::new(), findings.clone()));

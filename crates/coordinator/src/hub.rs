@@ -298,8 +298,7 @@ impl Hub {
 
     fn count(&self, probed: Probed) {
         match probed {
-            Probed::Latency(p50_ns) => self.own.latency_measured(p50_ns),
-            Probed::Bandwidth(average_bps, rate_bps) => self.own.bandwidth_measured(average_bps, rate_bps),
+            Probed::Measured(metric) => self.own.measured(metric),
             Probed::Pings(batches) => self.own.pinged(batches),
             Probed::Failed(metric, cause) => self.own.failed(metric, cause),
             Probed::Excluded(metric) => self.own.excluded(metric),

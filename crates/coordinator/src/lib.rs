@@ -6,6 +6,7 @@
 mod api;
 mod commands;
 mod diagnosis;
+mod discovery;
 mod findings;
 mod hub;
 mod incidents;

@@ -2,19 +2,19 @@
 
 use crate::hub::{FRAMES_QUEUED_MAX, Hub};
 use crate::views::{self, CLOCK, VERSION};
-use crate::{findings, incidents};
+use crate::{discovery, findings, incidents};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use rdmascope_control::coordinator::{Coordinator, Counted, Shown as Cells, Sweep};
+use rdmascope_control::coordinator::{Coordinator, Counted, Shown as Cells, Spread, Sweep};
 use rdmascope_expose::api::{CellState as Shown, PauseLevel, Problem};
 use rdmascope_expose::metrics::{
-    self, CONTENT_TYPE, CoordinatorInput, MetricInput, PairBandwidth, PairLatency, PairPing, PairRow,
-    QueueInput, SweepInput, WorstOf, WorstRow,
+    self, CONTENT_TYPE, CoordinatorInput, GroupInput, MetricInput, NodeFailures, PairBandwidth, PairLatency,
+    PairPing, PairRow, QueueInput, SpreadInput, SweepInput, WorstOf, WorstPairInput, WorstRow,
 };
-use rdmascope_localise::{Brief, CellState, EndpointIndex, Worst};
+use rdmascope_localise::{Brief, CellState, EndpointIndex, Group, Worst};
 use rdmascope_model::{Metric, Now};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 fn text(body: String) -> Response {
@@ -46,7 +46,9 @@ fn families(state: &Coordinator, now: Now, insecure: bool, queue: QueueInput<'_>
         members.endpoints().filter(|(_, e)| which(e)).count() as u64
     };
     let in_maintenance = |node: &str| state.health().maintenance_of(node).is_some();
+    let counted = Metric::ALL.map(|metric| (metric, state.counted(metric, now)));
     let per_metric = Metric::ALL.map(|metric| summary(state, metric, now));
+    let [latencies, ratios] = [false, true].map(|ratio| spreads(state, ratio));
     let granted = state.coverage().is_some() && !state.paused().all;
     metrics::coordinator(&CoordinatorInput {
         version: VERSION,
@@ -58,6 +60,8 @@ fn families(state: &Coordinator, now: Now, insecure: bool, queue: QueueInput<'_>
         nodes_paused_bandwidth: paused_nodes(PauseLevel::Bandwidth),
         nodes_paused_all: paused_nodes(PauseLevel::All),
         nodes_maintenance: members.agents().filter(|(node, _)| in_maintenance(node)).count() as u64,
+        without_metrics: discovery::left_out(state),
+        drifting: &findings::drifting(state),
         findings: findings::counts(state),
         incidents: &incidents::inputs(state),
         endpoints_usable: endpoints(&|e| views::usable(state, e)),
@@ -67,7 +71,70 @@ fn families(state: &Coordinator, now: Now, insecure: bool, queue: QueueInput<'_>
         leases: state.leases_running() as u64,
         queues: &[queue],
         metrics: &per_metric,
+        coverage_seconds: state.coverage().map(|covers| covers.as_secs_f64()),
+        groups: &groups(state, &counted),
+        worst: &worst_pairs(state, now),
+        failures: &failures(state, &counted),
+        latencies: &latencies,
+        ratios: &ratios,
     })
+}
+
+fn spreads(state: &Coordinator, of_bandwidth: bool) -> Vec<SpreadInput<'_>> {
+    let rows = state.spreads().iter().filter(|row| (row.metric == Metric::Bandwidth) == of_bandwidth);
+    rows.map(|row| SpreadInput {
+        labels: [views::method_over(row.tcp, row.metric), &row.rail, row.scope],
+        bounds: Spread::bounds(row.metric),
+        counts: &row.counts,
+        sum: row.sum,
+    })
+    .collect()
+}
+
+fn groups<'a>(state: &'a Coordinator, counted: &[(Metric, Arc<Counted>)]) -> Vec<GroupInput<'a>> {
+    let of_metric = |(metric, counted): &(Metric, Arc<Counted>)| {
+        let metric = *metric;
+        let input = |(number, pairs): (usize, &[u64; CellState::ALL.len()])| {
+            let group = Group::of_number(number);
+            let count = |shown: Shown| {
+                let state = CellState::ALL.into_iter().find(|state| views::shown(*state) == shown);
+                state.map_or(0, |state| pairs[state as usize])
+            };
+            let (rail, scope) = (group.rail.name(state.places()), group.scope());
+            GroupInput { metric, rail, scope, pairs: Shown::ALL.map(count) }
+        };
+        counted.tally.groups.iter().enumerate().map(input).collect::<Vec<_>>()
+    };
+    counted.iter().flat_map(of_metric).collect()
+}
+
+fn worst_pairs(state: &Coordinator, now: Now) -> Vec<WorstPairInput<'_>> {
+    let (matrix, cells) = (state.matrix(), state.shown(now.wall));
+    let mut inputs = Vec::new();
+    for held in state.worst_pairs() {
+        for &((source, target), _) in &held.pairs {
+            let cell = cells.brief(held.metric, source, target);
+            let is_fresh = cell.state(cells.light(source, target).fresh_since) == CellState::Fresh;
+            let Brief::Known { headline: Some(figure), .. } = cell else { continue };
+            if is_fresh {
+                let (source, target) = (matrix.name(source), matrix.name(target));
+                let (metric, rail) = (held.metric, held.rail.as_str());
+                let method = matrix.find(source).map_or("unknown", |at| views::method(state, metric, at));
+                inputs.push(WorstPairInput { metric, source, target, rail, method, figure });
+            }
+        }
+    }
+    inputs
+}
+
+fn failures<'a>(state: &'a Coordinator, counted: &[(Metric, Arc<Counted>)]) -> Vec<NodeFailures<'a>> {
+    let mut failed: BTreeMap<(Metric, &str), u64> = BTreeMap::new();
+    for (metric, counted) in counted {
+        for ((name, _), count) in state.matrix().endpoints().zip(&counted.tally.failed_of) {
+            *failed.entry((*metric, &name.node)).or_default() += u64::from(*count);
+        }
+    }
+    failed.into_iter().map(|((metric, node), pairs)| NodeFailures { metric, node, pairs }).collect()
 }
 
 fn summary(state: &Coordinator, metric: Metric, now: Now) -> MetricInput {
@@ -88,6 +155,7 @@ fn summary(state: &Coordinator, metric: Metric, now: Now) -> MetricInput {
         median: counted.tally.median(),
         sweep: sweep.map(|s| SweepInput {
             running: s.finished_at.is_none(),
+            seconds: s.finished_at.unwrap_or(now.wall).since(s.started_at).as_secs_f64(),
             total: s.total as u64,
             done: s.done as u64,
             failed: s.failed as u64,
@@ -194,11 +262,113 @@ fn row<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdmascope_control::coordinator::Settings;
+    use rdmascope_control::coordinator::{ConnectionId, Event, Settings};
+    use rdmascope_link::{Hello, PROTOCOL_MAX, PROTOCOL_MIN, ProbeResult, ToCoordinator};
     use rdmascope_localise::Matrix;
-    use rdmascope_model::{Cause, EndpointName, Failure, Mono, Side, Step, Wall};
+    use rdmascope_model::{
+        Cause, CounterDelta, EndpointInfo, EndpointName, Fabric, Failure, LatencyStats, Mono, Outcome,
+        Reading, Role, Side, Step, SwitchPort, Wall,
+    };
 
     const NOW: Now = Now { mono: Mono(1), wall: Wall(2_000) };
+
+    fn latency(p50_ns: u64) -> Outcome {
+        let (min_ns, p90_ns, max_ns) = (p50_ns, p50_ns, p50_ns);
+        let (p99_ns, p999_ns) = (None, None);
+        let stats =
+            LatencyStats { count: 9, min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, host_delayed: 0 };
+        Outcome::Latency(stats, CounterDelta { retransmits: None })
+    }
+
+    /// So many nodes of eight ports, each on its rail and 32 nodes on a leaf; the first eight endpoints reach nobody, the next eight everybody.
+    fn filled(nodes: usize) -> Coordinator {
+        let mut state = Coordinator::new(Settings::default(), 1);
+        let name = |node: usize, rail: usize| format!("n{node}/d{rail}/1").parse::<EndpointName>().unwrap();
+        for node in 0..nodes {
+            let connection = ConnectionId(node as u64 + 1);
+            let hello = Hello {
+                protocol_min: PROTOCOL_MIN,
+                protocol_max: PROTOCOL_MAX,
+                agent_version: "1".to_owned(),
+                node: format!("n{node}"),
+                instance: 1,
+                machine: format!("n{node}"),
+                metrics: None,
+            };
+            state.handle(Event::Frame(connection, ToCoordinator::Hello(hello)), NOW);
+            let endpoint = |rail: usize| EndpointInfo {
+                rail: Some(format!("rail-{rail}")),
+                switch_port: Reading::Value(SwitchPort {
+                    switch: format!("leaf-{}-{rail}", node / 32),
+                    port: None,
+                }),
+                ..EndpointInfo::bare(name(node, rail), Fabric::Simulated)
+            };
+            let inventory = ToCoordinator::inventory((0..8).map(endpoint).collect(), Vec::new());
+            state.handle(Event::Frame(connection, inventory), NOW);
+        }
+        let result = |outcome: Outcome, source: usize, target: usize| ProbeResult {
+            lease: None,
+            local: name(source / 8, source % 8),
+            peer: name(target / 8, target % 8),
+            role: Role::Source,
+            metric: Some(Metric::Latency),
+            measured_at: Wall(1_500),
+            outcome,
+            effects: None,
+            evidence: String::new(),
+        };
+        let failure = Failure {
+            cause: Cause::PortDown,
+            step: Step::Admit,
+            side: Side::Source,
+            evidence: String::new(),
+        };
+        for source in 0..16.min(nodes * 8) {
+            let connection = ConnectionId(source as u64 / 8 + 1);
+            let outcome = |target: usize| match source {
+                0..8 => Outcome::Failed(failure.clone()),
+                _ => latency(1_000 + target as u64),
+            };
+            let others = (0..nodes * 8).filter(|target| *target != source);
+            let results: Vec<_> = others.map(|target| result(outcome(target), source, target)).collect();
+            for part in results.chunks(100) {
+                state.handle(Event::Frame(connection, ToCoordinator::Results(part.to_vec())), NOW);
+            }
+        }
+        let later = Now { mono: NOW.mono.after(std::time::Duration::from_secs(1)), ..NOW };
+        state.handle(Event::Tick, later);
+        // The first of the metrics once, in portions of a quarter of a million pairs.
+        for _ in 0..70 {
+            state.count_on(later);
+        }
+        state
+    }
+
+    fn series(state: &Coordinator) -> (usize, String) {
+        let queue = QueueInput { name: "agent_frames", entries: 0, limit: 1 };
+        let text = families(state, NOW, false, queue);
+        (text.lines().filter(|line| !line.starts_with('#')).count(), text)
+    }
+
+    #[test]
+    fn the_number_of_series_is_bounded_by_code_and_hardly_grows_with_the_cluster() {
+        let ((few, small), (many, large)) = (series(&filled(8)), series(&filled(512)));
+        eprintln!("series of /metrics: {few} with 64 endpoints, {many} with 4,096");
+        assert!(few <= 1_500 && many <= 2_000, "{few} and {many}");
+        for text in [&small, &large] {
+            let of = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+            assert!((1..=50).contains(&of("rdmascope_node_failed_pairs{")), "{text}");
+            assert!((20..=9 * 20).contains(&of("rdmascope_worst_pair_latency_seconds{")), "{text}");
+            assert!(
+                text.contains(
+                    r#"rdmascope_rail_pairs{metric="latency",rail="rail-0",scope="leaf",state="fresh"}"#
+                ),
+                "{text}"
+            );
+            assert!(text.contains(r#"rail="cross",scope="node""#), "{text}");
+        }
+    }
 
     /// Ten endpoints of which one reached nobody.
     fn state() -> Coordinator {

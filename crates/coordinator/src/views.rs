@@ -20,14 +20,19 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// How a metric is measured from an endpoint, as the API names it. Figures over TCP must never pass for RDMA.
 pub(crate) fn method(state: &Coordinator, metric: Metric, source: EndpointIndex) -> &'static str {
-    match (state.members().endpoint(source).map(|e| e.info.fabric), metric) {
-        // Known from an earlier run only: nobody has said since what it is.
-        (None, _) => "unknown",
-        (Some(_), Metric::Ping) => "ud_network_rtt",
-        (Some(Fabric::Tcp), Metric::Latency) => "tcp_half_rtt",
-        (Some(Fabric::Tcp), Metric::Bandwidth) => "tcp_stream",
-        (Some(_), Metric::Latency) => "rc_half_rtt",
-        (Some(_), Metric::Bandwidth) => "rc_write",
+    let fabric = state.members().endpoint(source).map(|endpoint| endpoint.info.fabric);
+    // Known from an earlier run only: nobody has said since what it is.
+    fabric.map_or("unknown", |fabric| method_over(fabric == Fabric::Tcp, metric))
+}
+
+/// The same where it is known whether it was over TCP.
+pub(crate) fn method_over(tcp: bool, metric: Metric) -> &'static str {
+    match (tcp, metric) {
+        (_, Metric::Ping) => "ud_network_rtt",
+        (true, Metric::Latency) => "tcp_half_rtt",
+        (true, Metric::Bandwidth) => "tcp_stream",
+        (false, Metric::Latency) => "rc_half_rtt",
+        (false, Metric::Bandwidth) => "rc_write",
     }
 }
 

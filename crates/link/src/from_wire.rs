@@ -141,6 +141,10 @@ fn one_of<T: Copy>(
 fn hello(h: wire::Hello) -> Result<Hello, FrameError> {
     // A node name must be able to be part of an endpoint name.
     let node = name("node", Some(wire::Name { node: h.node, device: "x".to_owned(), port: 1 }))?.node;
+    let metrics = match h.metrics.as_str() {
+        "" => None,
+        address => Some(address.parse().map_err(|_| bad("metrics address", "not IP:PORT"))?),
+    };
     Ok(Hello {
         protocol_min: h.protocol_min,
         protocol_max: h.protocol_max,
@@ -148,6 +152,7 @@ fn hello(h: wire::Hello) -> Result<Hello, FrameError> {
         node,
         instance: h.instance,
         machine: text("machine", h.machine)?,
+        metrics,
     })
 }
 

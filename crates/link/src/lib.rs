@@ -17,6 +17,7 @@ use rdmascope_model::{
     Effects, EndpointInfo, EndpointName, Heard, LeaseId, MeshSweep, Metric, Outcome, Peer, PingStats,
     ProbePlan, Role, Status, Wall,
 };
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -198,6 +199,8 @@ pub struct Hello {
     pub instance: u64,
     /// The machine's boot id: agents that share it share processors.
     pub machine: String,
+    /// Where its own `/metrics` can be had by others; `None` where it has none, or only for its own machine.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// What is paused. Both flags are false in normal work.

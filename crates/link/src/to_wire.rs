@@ -116,6 +116,7 @@ fn hello(h: &Hello) -> wire::Hello {
         node: h.node.clone(),
         instance: h.instance,
         machine: h.machine.clone(),
+        metrics: h.metrics.map(|address| address.to_string()).unwrap_or_default(),
     }
 }
 

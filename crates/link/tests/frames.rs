@@ -191,6 +191,7 @@ fn agent_frames() -> Vec<ToCoordinator> {
             node: "node-7".to_owned(),
             instance: u64::MAX,
             machine: "boot".to_owned(),
+            metrics: "[2001:db8::7]:19810".parse().ok(),
         }),
         ToCoordinator::Heartbeat(PauseFlags { all: false, bandwidth: true }),
         ToCoordinator::Inventory {
@@ -410,6 +411,7 @@ fn a_name_that_could_break_a_label_is_refused_at_the_door() {
         node: "a\"} 1\n".to_owned(),
         instance: 1,
         machine: String::new(),
+        metrics: None,
     });
     assert!(matches!(ToCoordinator::decode(&hello.encode()), Err(FrameError::BadField { .. })));
 }

@@ -57,6 +57,21 @@ pub enum Distance {
 }
 
 impl Distance {
+    /// How far two places are apart.
+    #[must_use]
+    pub fn between(a: &Place, b: &Place) -> Self {
+        let same = |x: Option<PlaceIndex>, y: Option<PlaceIndex>| x.zip(y).map(|(x, y)| x == y);
+        if a.node == b.node {
+            return Self::Node;
+        }
+        match same(a.leaf, b.leaf) {
+            None => Self::Unknown,
+            Some(true) => Self::Leaf,
+            Some(false) if same(a.pod, b.pod) == Some(true) => Self::Pod,
+            Some(false) => Self::Far,
+        }
+    }
+
     /// The word used everywhere.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -92,19 +107,9 @@ impl Places {
     #[must_use]
     pub fn tier(&self, source: EndpointIndex, target: EndpointIndex) -> Option<Tier> {
         let (a, b) = (self.place(source)?, self.place(target)?);
-        let same = |x: Option<PlaceIndex>, y: Option<PlaceIndex>| x.zip(y).map(|(x, y)| x == y);
-        let distance = if a.node == b.node {
-            Distance::Node
-        } else {
-            match same(a.leaf, b.leaf) {
-                None => Distance::Unknown,
-                Some(true) => Distance::Leaf,
-                Some(false) if same(a.pod, b.pod) == Some(true) => Distance::Pod,
-                Some(false) => Distance::Far,
-            }
-        };
         let rate = a.rate_bps.zip(b.rate_bps).map_or(0, |(a, b)| a.min(b));
-        Some(Tier { distance, same_rail: same(a.rail, b.rail).unwrap_or(true), rate_bps: rate })
+        let same_rail = a.rail.zip(b.rail).is_none_or(|(a, b)| a == b);
+        Some(Tier { distance: Distance::between(a, b), same_rail, rate_bps: rate })
     }
 }
 

@@ -1,15 +1,21 @@
 //! A whole metric in few numbers: how many pairs are in which state, how old the oldest figure is, the median, and the worst pair of each
 //! two nodes and leaves. A tally is made in portions of sources, so that nobody waits long for the matrix.
 
+use crate::group::RAIL_SLOTS;
 use crate::row::{self, Kind};
-use crate::{CellState, EndpointIndex, Light, Matrix, PlaceIndex, Places, ping};
+use crate::{CellState, EndpointIndex, Group, Light, Matrix, PairRail, Places, ping};
 use rdmascope_model::{Metric, Wall};
 use std::ops::Range;
 
 /// Pairs that are not ok, named at most, of each kind.
 const NAMED_MAX: usize = 1_000;
+/// The worst pairs that are named of each rail.
+pub const WORST_PAIRS: usize = 20;
 /// Bits of a figure that tell two apart.
 const FIGURE_BITS: u32 = 12;
+
+/// A source and a target.
+type Pair = (EndpointIndex, EndpointIndex);
 
 /// What is counted of a metric.
 #[derive(Clone, Debug, Default)]
@@ -23,11 +29,17 @@ pub struct Tally {
     /// Fresh figures by the device's clock are among them.
     pub hardware: bool,
     /// The first pairs that failed, at most 1,000.
-    pub failed: Vec<(EndpointIndex, EndpointIndex)>,
+    pub failed: Vec<Pair>,
     /// The first pairs that are stale, at most 1,000.
-    pub stale: Vec<(EndpointIndex, EndpointIndex)>,
+    pub stale: Vec<Pair>,
     /// The worst fresh figure of each two groups (nodes, leaves) that were asked for.
     pub worst: Vec<Worst>,
+    /// Ordered pairs by state, for each [`Group`] by its number; empty before the first pair.
+    pub groups: Vec<[u64; CellState::ALL.len()]>,
+    /// Failed pairs of each endpoint, as source or target, by its number; those behind the end have none.
+    pub failed_of: Vec<u32>,
+    /// The fresh pairs with the worst figures of each rail, the worst first.
+    top: Vec<Vec<(u64, Pair)>>,
     figures: Histogram,
 }
 
@@ -50,8 +62,45 @@ impl Tally {
         self.pairs[state as usize]
     }
 
-    fn add(&mut self, state: CellState, by: u64) {
-        self.pairs[state as usize] += by;
+    /// The pairs with the worst fresh figures of each rail that has some, the worst first, at most [`WORST_PAIRS`].
+    pub fn worst_pairs(&self) -> impl Iterator<Item = (PairRail, &[(u64, Pair)])> {
+        let rails = self.top.iter().enumerate().filter(|(_, pairs)| !pairs.is_empty());
+        rails.map(|(slot, pairs)| (PairRail::of_slot(slot), pairs.as_slice()))
+    }
+
+    fn add(&mut self, state: CellState, group: Group) {
+        self.pairs[state as usize] += 1;
+        if self.groups.is_empty() {
+            self.groups.resize(Group::COUNT, Default::default());
+        }
+        self.groups[group.number()][state as usize] += 1;
+    }
+
+    fn failed(&mut self, (source, target): Pair) {
+        for end in [source, target].map(|index| index.0 as usize) {
+            if self.failed_of.len() <= end {
+                self.failed_of.resize(end + 1, 0);
+            }
+            self.failed_of[end] += 1;
+        }
+        if self.failed.len() < NAMED_MAX {
+            self.failed.push((source, target));
+        }
+    }
+
+    /// Keeps a figure if it is among the worst of its rail.
+    fn offer(&mut self, rail: PairRail, figure: u64, pair: Pair, smallest: bool) {
+        if self.top.is_empty() {
+            self.top.resize(RAIL_SLOTS, Vec::new());
+        }
+        let worst = &mut self.top[rail.slot()];
+        let is_worse = |a: u64, b: u64| if smallest { a < b } else { a > b };
+        if worst.len() == WORST_PAIRS && worst.last().is_none_or(|(last, _)| !is_worse(figure, *last)) {
+            return;
+        }
+        let at = worst.partition_point(|(other, _)| !is_worse(figure, *other));
+        worst.insert(at, (figure, pair));
+        worst.truncate(WORST_PAIRS);
     }
 }
 
@@ -176,10 +225,13 @@ impl Matrix {
         tally: &mut Tally,
     ) {
         let count = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        let from = question.places.place(source);
+        let group = |target| Group::between(from, question.places.place(target));
         let never = |targets: Range<u32>, tally: &mut Tally| {
             let others = targets.map(EndpointIndex).filter(|&target| target != source);
             for target in others.filter(|&target| (question.expected)(source, target)) {
-                tally.add((question.light)(source, target).state(Kind::Never, Wall(0)), 1);
+                let state = (question.light)(source, target).state(Kind::Never, Wall(0));
+                tally.add(state, group(target));
             }
         };
         let mut next = 0;
@@ -190,15 +242,15 @@ impl Matrix {
             never(next..target.0, tally);
             next = target.0 + 1;
             let state = (question.light)(source, target).state(row::kind(row), row::at(row));
-            tally.add(state, 1);
+            tally.add(state, group(target));
             if matches!(state, CellState::Fresh | CellState::Stale) {
                 tally.oldest = Some(tally.oldest.map_or(row::at(row), |known| known.min(row::at(row))));
             }
             let pair = (source, target);
             match state {
-                CellState::Failed if tally.failed.len() < NAMED_MAX => tally.failed.push(pair),
+                CellState::Failed => tally.failed(pair),
                 CellState::Stale if tally.stale.len() < NAMED_MAX => tally.stale.push(pair),
-                CellState::Fresh => tally.fresh(pair, figure(row), question.metric, question.places),
+                CellState::Fresh => tally.fresh(pair, figure(row), question.metric, group(target).rail),
                 _ => {}
             }
         }
@@ -209,22 +261,18 @@ impl Matrix {
 impl Tally {
     fn fresh(
         &mut self,
-        (source, target): (EndpointIndex, EndpointIndex),
+        (source, target): Pair,
         (figure, by_hardware): (Option<u64>, bool),
         metric: Metric,
-        places: &Places,
+        rail: PairRail,
     ) {
         self.hardware |= by_hardware;
         self.software |= !by_hardware;
         let Some(figure) = figure else { return };
         self.figures.add(figure);
-        if self.worst.is_empty() {
-            return;
-        }
-        let rail = |index: EndpointIndex| places.place(index)?.rail;
-        let rails: (Option<PlaceIndex>, Option<PlaceIndex>) = (rail(source), rail(target));
-        if !matches!(rails, (Some(a), Some(b)) if a != b) {
-            let smallest = metric == Metric::Bandwidth;
+        let smallest = metric == Metric::Bandwidth;
+        self.offer(rail, figure, (source, target), smallest);
+        if rail != PairRail::Cross {
             self.worst.iter_mut().for_each(|worst| worst.add(source, target, figure, smallest));
         }
     }
@@ -233,7 +281,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Measured, Place, median};
+    use crate::{Measured, Place, PlaceIndex, median};
     use rdmascope_model::{Cause, CounterDelta, Exclusion, Failure, LatencyStats, Side, Step};
 
     fn latency(p50_ns: u64) -> Measured {
@@ -318,6 +366,40 @@ mod tests {
             assert_eq!(figures.median(), median(&mut list.clone()), "exact where they are few: {list:?}");
         }
         assert_eq!(Histogram::default().median(), None);
+    }
+
+    #[test]
+    fn pairs_are_counted_by_rail_and_distance_and_the_worst_of_each_rail_are_named() {
+        let (mut m, places) = matrix(60);
+        let failure =
+            Failure { cause: Cause::PortDown, step: Step::Open, side: Side::Source, evidence: String::new() };
+        for source in 0..60 {
+            for target in (0..60).filter(|target| *target != source) {
+                let (source, target) = pair(source, target);
+                m.record(source, target, Wall(99_000), &latency(1_000 + u64::from(source.0)));
+            }
+        }
+        m.fail(Metric::Latency, EndpointIndex(3), EndpointIndex(4), Wall(99_001), &failure);
+        let seen = tally(&m, &places, Metric::Latency, Vec::new());
+        let of = |rail, distance| seen.groups[Group { rail, distance }.number()];
+        use crate::Distance::{Node, Unknown};
+        // 30 endpoints on each rail, and the last two, one of each, share a node.
+        assert_eq!(of(PairRail::Rail(0), Unknown), [30 * 29, 0, 0, 0, 0]);
+        assert_eq!(of(PairRail::Cross, Unknown), [2 * 30 * 30 - 2 - 1, 0, 0, 1, 0]);
+        assert_eq!(of(PairRail::Cross, Node), [2, 0, 0, 0, 0]);
+        let counted: u64 = seen.groups.iter().flatten().sum();
+        assert_eq!(counted, seen.pairs.iter().sum::<u64>(), "each once");
+        assert_eq!((seen.failed_of[3], seen.failed_of[4], seen.failed_of.iter().sum::<u32>()), (1, 1, 2));
+        let worst: Vec<_> = seen.worst_pairs().collect();
+        assert_eq!(
+            worst.iter().map(|(rail, _)| *rail).collect::<Vec<_>>(),
+            [PairRail::Cross, PairRail::Rail(0), PairRail::Rail(1)]
+        );
+        for (rail, pairs) in worst {
+            let first = if rail == PairRail::Rail(0) { 1_058 } else { 1_059 };
+            assert_eq!((pairs.len(), pairs[0].0), (WORST_PAIRS, first), "{rail:?}");
+            assert!(pairs.is_sorted_by(|a, b| a.0 >= b.0));
+        }
     }
 
     #[test]

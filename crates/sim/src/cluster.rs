@@ -202,6 +202,7 @@ impl Cluster {
             instance: it.runs,
             machine: it.machine.clone(),
             version: "simulated".to_owned(),
+            metrics: None,
         };
         it.process = Some((Agent::new(identity), transport));
         it.mesh = MeshTold::default();

@@ -51,7 +51,16 @@ const PACKAGES: &[Package] = &[
     package("ibverbs-utils", Need::Lab, "ibv_devinfo, the reference for what devices say"),
     package("perftest", Need::Lab, "ib_write_lat and ib_write_bw, the reference for what we measure"),
     package("prometheus-node-exporter", Need::Tests, "the reference for what we read from the same files"),
-    package("prometheus", Need::Tests, "promtool checks the alert rules (the server itself is not used)"),
+    package(
+        "prometheus",
+        Need::Tests,
+        "promtool checks metrics and alert rules; the server scrapes the lab's cluster",
+    ),
+    package(
+        "prometheus-alertmanager",
+        Need::Tests,
+        "amtool checks the routes of alerts; the server tells of the lab's port that is down",
+    ),
 ];
 
 /// Installs what is missing for the given needs. Says what and why, and asks when a person is there.

@@ -22,7 +22,7 @@ pub(crate) fn test() -> Result<()> {
     step("install the packages that are missing", || install(&[Need::Build, Need::Lab, Need::Tests]))?;
     cargo_step(&["fmt", "--all", "--check"])?;
     cargo_step(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
-    step("dashboards: promtool", check_alerts)?;
+    step("dashboards: promtool, amtool", check_alerts)?;
     cargo_step(&["test", "--workspace"])?;
     step("cargo doc", || {
         let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
@@ -62,7 +62,8 @@ fn check_alerts() -> Result<()> {
     if !tests.is_empty() {
         run("promtool test rules", Command::new("promtool").args(["test", "rules"]).args(&tests))?;
     }
-    Ok(())
+    let routes = yaml_files(&root().join("dashboards/alerts/alertmanager"))?;
+    run("amtool check-config", Command::new("amtool").arg("check-config").args(&routes))
 }
 
 fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>> {

@@ -12,6 +12,8 @@ use std::time::Duration;
 /// Node names are this and the endpoint's number: `lab-1`.
 pub const NODE_PREFIX: &str = "lab-";
 const ADDRESS: &str = "127.0.0.1:8080";
+/// The agent of endpoint 1 serves its metrics on the port after this, and so on.
+const AGENT_PORTS: u16 = 19_810;
 const TOKEN: &str = "token-of-the-lab-s-tests";
 /// Starting a program in an emulated machine takes a second; a busy one may need many.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -63,6 +65,12 @@ impl Cluster {
         ADDRESS.to_owned()
     }
 
+    /// A folder for files of a test, removed with the cluster.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The file with the token.
     #[must_use]
     pub fn token_file(&self) -> PathBuf {
@@ -96,7 +104,9 @@ impl Cluster {
     /// When it cannot be started.
     #[track_caller]
     pub fn start_agent(&mut self, endpoint: Endpoint) {
-        let agent = self.agent_program(&format!("{NODE_PREFIX}{}", endpoint.0), &endpoint.device());
+        let listen = format!("127.0.0.1:{}", AGENT_PORTS + u16::from(endpoint.0));
+        let node = format!("{NODE_PREFIX}{}", endpoint.0);
+        let agent = self.agent_program(&node, &endpoint.device(), &["--listen", &listen]);
         self.agents.insert(endpoint.0, agent);
     }
 
@@ -106,14 +116,14 @@ impl Cluster {
     /// When it cannot be started.
     #[track_caller]
     pub fn start_agent_of(&mut self, node: &str, device: &str) {
-        let agent = self.agent_program(node, device);
+        let agent = self.agent_program(node, device, &[]);
         self.others.push(agent);
     }
 
     #[track_caller]
-    fn agent_program(&self, node: &str, device: &str) -> Program {
+    fn agent_program(&self, node: &str, device: &str, more: &[&str]) -> Program {
         let mut command = rdmascope();
-        command.args(["agent", "--coordinator", ADDRESS, "--device", device, "--node-name", node]);
+        command.args(["agent", "--coordinator", ADDRESS, "--device", device, "--node-name", node]).args(more);
         self.program(node, command)
     }
 

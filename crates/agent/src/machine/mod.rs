@@ -11,9 +11,11 @@ mod kernel_log;
 mod own_traffic;
 mod pause;
 mod schedule;
+mod seen;
 
 pub(crate) use holders::held;
 pub(crate) use own_traffic::OwnTraffic;
+pub(crate) use seen::Seen;
 
 use events::{KernelEvent, Sources, is_ours};
 use judge::Judge;
@@ -23,7 +25,7 @@ use rdmascope_checks::Policy;
 use rdmascope_expose::metrics::AgentOwn;
 use rdmascope_host::{Clock, Fresh, Host, IdleGate, MtuOf, Tier, ask_verbs};
 use rdmascope_link::{Fact, FindingBrief, NodeEvent, PauseFlags};
-use rdmascope_model::{EndpointInfo, EndpointName, Finding, KernelLog, LeaseId, Reading, Snapshot};
+use rdmascope_model::{EndpointInfo, EndpointName, LeaseId, Reading};
 use rdmascope_sys::give_back_memory;
 use schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,32 +56,6 @@ pub(crate) enum News {
     Looked(LeaseId, Result<(), String>),
     /// What the pause file says.
     Pause(PauseFlags),
-}
-
-/// The machine as it was seen last. Whoever holds the lock waits for nothing.
-#[derive(Debug)]
-pub(crate) struct Seen {
-    pub(crate) snapshot: Snapshot,
-    /// As they are shown: what settles has not failed yet.
-    pub(crate) findings: Vec<Finding>,
-    /// Whoever follows the kernel log puts it here.
-    pub(crate) log: Reading<KernelLog>,
-    /// How long the last reading of each tier took, and the last run of the checks.
-    pub(crate) took: BTreeMap<&'static str, Duration>,
-    /// Something was read at all.
-    pub(crate) begun: bool,
-}
-
-impl Default for Seen {
-    fn default() -> Self {
-        Self {
-            snapshot: Snapshot::unread("not read yet"),
-            findings: Vec::new(),
-            log: Reading::Absent,
-            took: BTreeMap::new(),
-            begun: false,
-        }
-    }
 }
 
 /// Who is asked, and who is told; [`Watcher::watch`] watches for as long as somebody listens.
@@ -227,7 +203,7 @@ impl Watching {
                 self.schedule.everything(began);
                 return Some(());
             }
-            seen.took.insert(tier.as_str(), began.elapsed());
+            seen.done(tier.as_str(), began.elapsed(), self.it.clock.now().wall);
             if self.glanced_at.is_some_and(|at| at > began) {
                 fresh.keep_states(&seen.snapshot);
             }
@@ -278,7 +254,7 @@ impl Watching {
             }
             let judgement = self.judge.run(&mut seen, self.it.clock.now());
             self.endpoints = self.judge.endpoints(&seen.snapshot, &self.it.node, &self.it.devices);
-            seen.took.insert("checks", began.elapsed());
+            seen.done("checks", began.elapsed(), self.it.clock.now().wall);
             judgement
         };
         let news = News::Judged {
@@ -307,7 +283,7 @@ impl Watching {
             self.glanced_at = Some(Instant::now());
             self.tell_idle(&fresh).await?;
             let mut seen = self.it.seen();
-            seen.took.insert(Tier::State.as_str(), now.elapsed());
+            seen.done(Tier::State.as_str(), now.elapsed(), self.it.clock.now().wall);
             changed |= fresh.apply(&mut seen.snapshot);
         }
         if changed {

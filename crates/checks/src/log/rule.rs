@@ -72,6 +72,18 @@ pub enum Class {
 }
 
 impl Class {
+    /// The word used in metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::F => "out-of-service",
+            Self::E => "error",
+            Self::W => "warn",
+            Self::I => "info",
+            Self::C => "context",
+        }
+    }
+
     /// Status of its finding; `None` without one.
     #[must_use]
     pub fn status(self) -> Option<Status> {

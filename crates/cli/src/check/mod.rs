@@ -1,6 +1,7 @@
 //! `rdmascope check`: judges this machine, or a captured one, without coordinator and agent.
 
 mod render;
+mod textfile;
 
 use crate::check_arguments::{CheckFlags, ExitStyle};
 use crate::config_check;
@@ -43,6 +44,10 @@ fn judge(flags: &CheckFlags) -> Result<u8, Failure> {
     }
     let look = Look { now: &seen.now, past: &seen.past, log: &seen.log, policy: &policy };
     let mut findings = rdmascope_checks::run(&look);
+    if let Some(folder) = &flags.show.textfile {
+        textfile::write(folder, &seen, &findings, &policy)?;
+        return Ok(0);
+    }
     // Stable: within a status the order of the checks stays, link layer first.
     findings.sort_by_key(|finding| Reverse(finding.status));
     let worst = rdmascope_checks::worst(&findings);

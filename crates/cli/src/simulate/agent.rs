@@ -96,6 +96,7 @@ impl SimulatedAgent {
             instance: 1,
             machine: format!("simulated-{node}"),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            metrics: None,
         };
         let names: Vec<_> = (0..shape.rails_of(node)).map(|rail| made_up::name(node, rail)).collect();
         for (rail, name) in names.iter().enumerate() {

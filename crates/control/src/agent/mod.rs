@@ -28,6 +28,7 @@ use rdmascope_probe::TransportEvent;
 use rdmascope_probe::mesh::{MeshCommand, MeshEvent};
 use sessions::Sessions;
 use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A coordinator that takes longer to answer a hello does not serve this connection.
@@ -46,6 +47,8 @@ pub struct Identity {
     pub machine: String,
     /// Program version.
     pub version: String,
+    /// Where others can have its own metrics.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// What can happen to an agent.
@@ -256,6 +259,7 @@ impl Agent {
             node: self.identity.node.clone(),
             instance: self.identity.instance,
             machine: self.identity.machine.clone(),
+            metrics: self.identity.metrics,
         }));
     }
 

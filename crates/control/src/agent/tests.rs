@@ -70,8 +70,13 @@ fn drain(agent: &mut Agent) -> Vec<Action> {
 
 /// An agent with one usable endpoint, accepted by a coordinator of epoch 7.
 fn ready() -> Agent {
-    let identity =
-        Identity { node: "a".to_owned(), instance: 1, machine: "m".to_owned(), version: "0".to_owned() };
+    let identity = Identity {
+        node: "a".to_owned(),
+        instance: 1,
+        machine: "m".to_owned(),
+        version: "0".to_owned(),
+        metrics: None,
+    };
     let mut agent = Agent::new(identity);
     agent.handle(Event::Inventory { endpoints: vec![endpoint(None)], findings: Vec::new() }, at(0));
     agent.handle(Event::Connected, at(0));
@@ -401,8 +406,13 @@ fn words_that_change_do_not_send_the_inventory_again_at_once() {
 
 #[test]
 fn nothing_is_told_of_a_machine_that_was_not_looked_at() {
-    let identity =
-        Identity { node: "a".to_owned(), instance: 2, machine: "m".to_owned(), version: "0".to_owned() };
+    let identity = Identity {
+        node: "a".to_owned(),
+        instance: 2,
+        machine: "m".to_owned(),
+        version: "0".to_owned(),
+        metrics: None,
+    };
     let mut agent = Agent::new(identity);
     agent.handle(Event::Connected, at(0));
     agent.handle(welcome(7), at(0));

@@ -84,7 +84,7 @@ impl Coordinator {
     pub(super) fn asked(&self, job: &Job) -> ProbeSpec {
         match job.spec {
             ProbeSpec::Bandwidth(spec) if is_live(job) => {
-                let most = self.slower_rate(job).map_or(spec.bytes_max, live_bytes_max);
+                let most = self.slower_rate(job.source, job.target).map_or(spec.bytes_max, live_bytes_max);
                 ProbeSpec::Bandwidth(BandwidthSpec { bytes_max: spec.bytes_max.min(most), ..spec })
             }
             other => other,
@@ -98,7 +98,7 @@ impl Coordinator {
             *self.caps.uplinks.entry(leaf.clone()).or_default() += 1;
         }
         if let (ProbeSpec::Bandwidth(spec), true) = (self.asked(job), is_live(job))
-            && let Some(rate) = self.slower_rate(job)
+            && let Some(rate) = self.slower_rate(job.source, job.target)
         {
             let share = (rate / 8 * LIVE_DUTY_PERCENT / 100).max(1);
             let rest = Duration::from_millis(spec.bytes_max.saturating_mul(1_000).div_ceil(share)) + JITTER;
@@ -127,13 +127,13 @@ impl Coordinator {
 
     /// What a job sends where nothing goes wrong, bytes.
     pub(super) fn usual_bytes(&self, job: &Job) -> u64 {
-        usual_bytes(&self.asked(job), self.slower_rate(job))
+        usual_bytes(&self.asked(job), self.slower_rate(job.source, job.target))
     }
 
     /// The most that both directions of a job may send, bytes.
     pub(super) fn bytes_at_most(&self, job: &Job) -> u64 {
         let most = most_bytes(&self.asked(job));
-        match (job.spec, self.slower_rate(job)) {
+        match (job.spec, self.slower_rate(job.source, job.target)) {
             // A window lasts four times as long at most.
             (ProbeSpec::Bandwidth(spec), Some(rate)) => {
                 most.min(bytes_in(rate, spec.warmup + 4 * spec.duration))
@@ -142,9 +142,10 @@ impl Coordinator {
         }
     }
 
-    fn slower_rate(&self, job: &Job) -> Option<u64> {
+    /// Signalling rate of the slower end, bits per second.
+    pub(super) fn slower_rate(&self, source: EndpointIndex, target: EndpointIndex) -> Option<u64> {
         let rate = |index| self.members.endpoint(index)?.info.rate_bps;
-        Some(rate(job.source)?.min(rate(job.target)?))
+        Some(rate(source)?.min(rate(target)?))
     }
 }
 

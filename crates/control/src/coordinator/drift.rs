@@ -3,8 +3,8 @@
 use rdmascope_link::Fact;
 use std::collections::BTreeMap;
 
-/// What is compared. Values that differ by nature (addresses, GUIDs, NUMA nodes) are not in this list.
-const COMPARED: [&str; 12] = [
+/// What is compared between nodes. Values that differ by nature (addresses, GUIDs, NUMA nodes) are not in this list.
+pub const COMPARED: [&str; 12] = [
     "netdev_mtu",
     "rdma_mtu",
     "pfc",

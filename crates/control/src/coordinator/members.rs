@@ -6,6 +6,7 @@ use rdmascope_link::{FindingBrief, Hello, PauseFlags};
 use rdmascope_localise::{EndpointIndex, Matrix};
 use rdmascope_model::{EndpointInfo, LeaseId, Mono, Now, Wall};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 /// One agent, connected or not.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct Member {
     pub protocol: u32,
     /// Its program version.
     pub version: String,
+    /// Where its own `/metrics` can be had.
+    pub metrics: Option<SocketAddr>,
     /// When it was last heard, for people.
     pub last_seen: Wall,
     /// What the pause file on its node says.
@@ -201,6 +204,7 @@ impl Members {
             instance: hello.instance,
             protocol,
             version: hello.agent_version,
+            metrics: hello.metrics,
             last_seen: now.wall,
             local_pause: PauseFlags::default(),
             operator_pause,

@@ -30,6 +30,7 @@ mod serve;
 mod settings;
 mod settle;
 mod shown;
+mod spreads;
 mod sweep;
 mod tallies;
 mod touched;
@@ -39,7 +40,7 @@ mod work;
 pub use ask::{IncastRequest, Measure, PairRequest};
 pub use commands::CommandError;
 pub use continuous::{ContinuousPlan, Covering};
-pub use drift::Drift;
+pub use drift::{COMPARED, Drift};
 pub use health::{Acknowledgement, EventRow, FindingKey, Health, MAINTENANCE_MAX, Maintenance, RowKind};
 pub use history::{as_finding, finding_key};
 pub use members::{Endpoint, Member, Members};
@@ -49,8 +50,9 @@ pub use rails::RailSource;
 pub use runs::{ProbeRun, ProbeStep, RunKind};
 pub use settings::{Service, Settings};
 pub use shown::Shown;
+pub use spreads::Spread;
 pub use sweep::{Found, Sweep};
-pub use tallies::{COUNTED_AT_ONCE_MAX, Counted};
+pub use tallies::{COUNTED_AT_ONCE_MAX, Counted, WorstPairs};
 pub use touched::Touched;
 
 use away::Away;
@@ -65,6 +67,7 @@ use place::Standing;
 use rdmascope_link::{PauseFlags, ToAgent, ToCoordinator};
 use rdmascope_localise::{EndpointIndex, Matrix};
 use rdmascope_model::{Cause, LeaseId, Metric, Mono, Now};
+use spreads::Spreads;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tallies::Tallies;
 use work::Work;
@@ -114,10 +117,8 @@ pub enum Refusal {
 /// How one direction of a pair came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probed {
-    /// Median half round trip, nanoseconds.
-    Latency(u64),
-    /// Average goodput and, where both are known, the slower port's rate, bits per second.
-    Bandwidth(u64, Option<u64>),
+    /// With figures.
+    Measured(Metric),
     /// So many batches of pings of which at least one each was answered.
     Pings(u64),
     /// It failed.
@@ -143,6 +144,7 @@ pub struct Coordinator {
     /// Batches of the frame at hand that were answered.
     pings_answered: u64,
     tallies: Tallies,
+    spreads: Spreads,
     away: Away,
     health: Health,
     standing: Standing,
@@ -183,6 +185,7 @@ impl Coordinator {
             ping_news: PingNews::default(),
             pings_answered: 0,
             tallies: Tallies::default(),
+            spreads: Spreads::default(),
             away: Away::default(),
             health: Health::default(),
             standing: Standing::default(),

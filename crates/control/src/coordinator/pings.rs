@@ -196,6 +196,9 @@ impl Coordinator {
             if self.matrix.record_pings(source, target, at, figures) {
                 self.ping_news.set_waits(source, target, false);
                 self.pings_answered += 1;
+                if let Some(p50_ns) = short.network_p50_ns {
+                    self.spread(Metric::Ping, source, target, p50_ns as f64 / 1e9);
+                }
             }
             return;
         }

@@ -156,6 +156,7 @@ impl Coordinator {
         let seen = (self.members.generation, self.matrix.len());
         let looked = standing(&self.members, &self.settings, self.matrix.len());
         self.standing = Standing { seen, looked_at: Some(now), ..looked };
+        self.spreads.places_changed();
         let ready = self.seats(self.members.ready());
         let routed = self.settings.rails_routed;
         self.standing.pinged = Reach::of(&ready, routed, |a, b| a.pinged && b.pinged);

@@ -76,7 +76,8 @@ impl Coordinator {
             CellNews::Measured(result) => {
                 // A stream that was given up leaves the cell as it is: what it saw is no figure of the pair.
                 self.write(source, target, result);
-                (Ending::of(news), self.probed(source, target, result))
+                self.spread_result(source, target, result);
+                (Ending::of(news), probed(result))
             }
             CellNews::Failed(failure) => {
                 self.matrix.fail(metric, source, target, now.wall, failure);
@@ -115,18 +116,35 @@ impl Coordinator {
         }
     }
 
-    fn probed(&self, source: EndpointIndex, target: EndpointIndex, result: &ProbeResult) -> Option<Probed> {
+    fn spread_result(&mut self, source: EndpointIndex, target: EndpointIndex, result: &ProbeResult) {
         match &result.outcome {
-            Outcome::Latency(stats, _) => Some(Probed::Latency(stats.p50_ns)),
-            Outcome::Bandwidth(stats, _) => {
-                let rates = [source, target].map(|index| self.members.endpoint(index)?.info.rate_bps);
-                let slower = rates[0].zip(rates[1]).map(|(a, b)| a.min(b));
-                Some(Probed::Bandwidth(stats.average_bps, slower))
+            Outcome::Latency(stats, _) => {
+                self.spread(Metric::Latency, source, target, stats.p50_ns as f64 / 1e9);
             }
-            Outcome::Aborted(..) => Some(Probed::Excluded(Metric::Bandwidth)),
-            Outcome::Pings(_) => Some(Probed::Pings(1)),
-            _ => None,
+            Outcome::Bandwidth(stats, _) => {
+                if let Some(rate) = self.slower_rate(source, target).filter(|rate| *rate > 0) {
+                    let ratio = stats.average_bps as f64 / rate as f64;
+                    self.spread(Metric::Bandwidth, source, target, ratio);
+                }
+            }
+            Outcome::Pings(stats) => {
+                if let Some(network) = &stats.network {
+                    self.spread(Metric::Ping, source, target, network.p50_ns as f64 / 1e9);
+                }
+            }
+            _ => {}
         }
+    }
+}
+
+/// How a measured direction is counted.
+fn probed(result: &ProbeResult) -> Option<Probed> {
+    match &result.outcome {
+        Outcome::Latency(..) => Some(Probed::Measured(Metric::Latency)),
+        Outcome::Bandwidth(..) => Some(Probed::Measured(Metric::Bandwidth)),
+        Outcome::Aborted(..) => Some(Probed::Excluded(Metric::Bandwidth)),
+        Outcome::Pings(_) => Some(Probed::Pings(1)),
+        _ => None,
     }
 }
 

@@ -39,6 +39,7 @@ fn hello(node: &str, machine: &str) -> Hello {
         node: node.to_owned(),
         instance: 1,
         machine: machine.to_owned(),
+        metrics: None,
     }
 }
 

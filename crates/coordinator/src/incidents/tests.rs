@@ -99,6 +99,7 @@ pub(crate) fn hub() -> Arc<Hub> {
             node: node.to_owned(),
             instance: 1,
             machine: node.to_owned(),
+            metrics: None,
         };
         says(&hub, connection, ToCoordinator::Hello(hello));
         tells(&hub, connection, node, Vec::new());

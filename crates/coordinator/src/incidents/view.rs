@@ -12,6 +12,7 @@ use rdmascope_localise::{
     Support, Suspect, Way,
 };
 use rdmascope_model::{Status, Wall};
+use std::collections::BTreeSet;
 
 const EFFECTS: [(Effect, &str); 7] = [
     (Effect::Dead, "dead"),
@@ -257,16 +258,36 @@ pub(crate) fn counts(state: &Coordinator) -> IncidentCounts {
     counts
 }
 
+/// The one node, or the one leaf, that an incident is about: alerts of the same are told together.
+fn place(state: &Coordinator, incident: &Incident) -> (Option<String>, Option<String>) {
+    let all = |of: fn(&Component) -> bool| incident.suspect.components.iter().all(of);
+    let touched = state.touched(incident).nodes;
+    let is_one = touched.len() == 1 && all(|c| matches!(c, Component::Endpoint(_) | Component::Node(_)));
+    let node = touched.into_iter().next().filter(|_| is_one);
+    let leaf = |subject: &String| {
+        let name = subject.strip_prefix("uplinks of ").unwrap_or(subject);
+        name.strip_prefix("leaf ").map(str::to_owned)
+    };
+    let leaves: Option<BTreeSet<String>> = incident.subjects.iter().map(leaf).collect();
+    let is_leaf = all(|c| matches!(c, Component::Leaf(_) | Component::Uplinks(_)));
+    let leaf =
+        leaves.filter(|leaves| is_leaf && leaves.len() == 1).and_then(|leaves| leaves.into_iter().next());
+    (node, leaf)
+}
+
 /// Those that are not over, for the metrics, the worst first.
 pub(crate) fn inputs(state: &Coordinator) -> Vec<IncidentInput> {
     let input = |found: &Incident| {
         let suspect = &found.suspect;
+        let (node, leaf) = place(state, found);
         IncidentInput {
             state: becomes(&incident(state, found)),
             status: suspect.status,
             subject: found.subjects.join(" or "),
             component: suspect.components.first().map_or("unknown", kind),
             effect: word(&EFFECTS, &suspect.effect),
+            node: node.unwrap_or_default(),
+            leaf: leaf.unwrap_or_default(),
         }
     };
     let mut inputs: Vec<IncidentInput> =

@@ -4,6 +4,7 @@
 
 mod check;
 mod cluster;
+mod discovery;
 mod health;
 mod incident;
 mod matrix;
@@ -22,6 +23,7 @@ pub use cluster::{
     EndpointList, EndpointView, HealthView, NodeList, NodePause, NodeView, PauseLevel, PauseRequest,
     PauseView, PlaceView, ReadyView, StatusView, UnusableView,
 };
+pub use discovery::{ScrapeTarget, ScrapeTargets};
 pub use health::{
     AcknowledgeAnswer, AcknowledgeRequest, AcknowledgementView, EventList, EventView, FactView, FindingList,
     MaintenanceFileView, MaintenanceList, MaintenanceRequest, MaintenanceView, NodeDetail, NodeFinding,

@@ -10,7 +10,7 @@ use super::{
     AcknowledgeAnswer, AcknowledgeRequest, DiagnosisView, EndpointList, EventList, FindingList, HealthView,
     IncastRequest, IncidentDetail, IncidentList, MATRIX_BIN, MaintenanceList, MaintenanceRequest, MatrixView,
     NodeDetail, NodeList, PairView, PauseRequest, PauseView, ProbeRequest, ProbeView, ReadyView,
-    RemoveRequest, ServiceList, StatusView, SweepList, SweepPlan, SweepRequest, SweepView,
+    RemoveRequest, ScrapeTargets, ServiceList, StatusView, SweepList, SweepPlan, SweepRequest, SweepView,
 };
 
 /// HTTP method.
@@ -135,6 +135,11 @@ pub const ROUTES: &[Route] = &[
         &[ok("Text format 0.0.4.", &[Body::Other("text/plain")])],
     ),
     get("/api/v1/openapi.json", "This document", &[ok("OpenAPI 3.1.", &[Body::Other("application/json")])]),
+    get(
+        "/api/v1/sd/prometheus",
+        "Where Prometheus finds the agents (http_sd_configs)",
+        &[ok("Agents that serve metrics, lost ones too.", &[Body::Json(of::<ScrapeTargets>())])],
+    ),
     get(
         "/api/v1/status",
         "State of the coordinator in short",

@@ -1,28 +1,27 @@
 //! `/metrics` of an agent: its own ports and checks, from what was read last.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rdmascope_model::{
-    Device, Finding, GidType, KernelLog, LinkLayer, PhysState, Port, PortState, Reading, Snapshot, Status,
+    Device, Finding, GidType, KernelLog, LinkLayer, PhysState, Port, PortState, Reading, Snapshot, Wall,
 };
 
 use super::Family;
 use super::catalogue::{
-    BUILD_INFO, CHECK_STATUS, CHECKS_LAST_RUN, COLLECTOR_DURATION, COLLECTOR_SUCCESS, FINDING,
-    FINDINGS_LEFT_OUT, KERNEL_LOG_LINES, KERNEL_LOG_LOST, MESH_DROPPED, MESH_ENDPOINTS, MESH_GAP,
-    MESH_RECEIVES, MESH_REFUSED, MESH_WAITED, PAUSED, PORT_CARRIER_CHANGES, PORT_GIDS, PORT_INFO, PORT_MTU,
-    PORT_PHYSICAL_STATE, PORT_RATE, PORT_RETRANSMITS, PORT_STATE, PORT_UP, UPLINK_CONNECTED,
+    BUILD_INFO, MESH_DROPPED, MESH_ENDPOINTS, MESH_GAP, MESH_RECEIVES, MESH_REFUSED, MESH_WAITED, PAUSED,
+    PORT_CARRIER_CHANGES, PORT_ECN_MARKED, PORT_GIDS, PORT_INFO, PORT_MTU, PORT_PAUSE_FRAMES,
+    PORT_PAUSE_SECONDS, PORT_PHYSICAL_STATE, PORT_RATE, PORT_RETRANSMITS, PORT_STATE, PORT_UP,
+    UPLINK_CONNECTED,
 };
+use super::checks::about_checks;
 use super::counters::COUNTERS;
 use super::text::{Samples, Text};
 use crate::api::PauseLevel;
 
 const BITS_PER_BYTE: f64 = 8.0;
 const UNKNOWN: &str = "unknown";
-/// Findings with a sample of their own: enough for every port of a large node, and a bound for a node where everything is wrong.
-const FINDINGS_MAX: usize = 200;
+const MICROSECONDS: f64 = 1e6;
 
 /// What an agent tells about itself.
 #[derive(Clone, Copy)]
@@ -33,10 +32,14 @@ pub struct AgentInput<'a> {
     pub snapshot: Option<&'a Snapshot>,
     /// What was found in it.
     pub findings: &'a [Finding],
-    /// What was seen of the kernel log; `None` where nobody follows it.
-    pub kernel_log: Option<&'a KernelLog>,
-    /// How long the last reading of each part of the machine took.
+    /// What was seen of the kernel log; `Absent` where nobody follows it.
+    pub kernel_log: &'a Reading<KernelLog>,
+    /// What a rule says of its lines, in a word.
+    pub log_class: &'a dyn Fn(&str) -> &'static str,
+    /// How long the last reading of each part of the machine took, and the last run of the checks (`checks`).
     pub took: &'a BTreeMap<&'static str, Duration>,
+    /// When each of these was done.
+    pub done_at: &'a BTreeMap<&'static str, Wall>,
     /// Sum of a port's counters that mean "sent again", each event once.
     pub retransmits: fn(&BTreeMap<String, Reading<u64>>) -> Reading<u64>,
     /// What is paused on this node, by whichever way.
@@ -66,14 +69,28 @@ pub struct MeshInput {
     pub waited: Option<Duration>,
 }
 
+/// What one look at a machine tells, without an agent: its ports and checks.
+#[must_use]
+pub fn look(input: &AgentInput<'_>) -> String {
+    let mut text = Text::default();
+    machine(&mut text, input);
+    build_info(&mut text, input.version, "check");
+    text.done()
+}
+
+fn machine(text: &mut Text, input: &AgentInput<'_>) {
+    let ports = input.snapshot.map(Row::all).unwrap_or_default();
+    about_ports(text, &ports);
+    about_traffic(text, &ports, input);
+    about_checks(text, input);
+}
+
 /// The text of an agent's own families.
 #[must_use]
 pub fn agent(input: &AgentInput<'_>) -> String {
     let mut text = Text::default();
-    let ports = input.snapshot.map(Row::all).unwrap_or_default();
-    about_ports(&mut text, &ports);
-    about_traffic(&mut text, &ports, input);
-    about_checks(&mut text, input);
+    machine(&mut text, input);
+    text.single(&UPLINK_CONNECTED, u8::from(input.uplink_connected));
     build_info(&mut text, input.version, "agent");
     paused(&mut text, input.paused);
     input.mesh.iter().for_each(|mesh| about_mesh(&mut text, mesh));
@@ -106,15 +123,15 @@ pub(super) fn paused(text: &mut Text, level: PauseLevel) {
 }
 
 /// One port with what stands around it.
-struct Row<'a> {
+pub(super) struct Row<'a> {
     device: &'a Device,
-    port: &'a Port,
+    pub(super) port: &'a Port,
     number: String,
-    netdev: Option<&'a rdmascope_model::Netdev>,
+    pub(super) netdev: Option<&'a rdmascope_model::Netdev>,
 }
 
 impl<'a> Row<'a> {
-    fn all(snapshot: &'a Snapshot) -> Vec<Self> {
+    pub(super) fn all(snapshot: &'a Snapshot) -> Vec<Self> {
         let devices = snapshot.devices.value().map(Vec::as_slice).unwrap_or_default();
         let netdevs = snapshot.netdevs.value();
         let row = |device: &'a Device, port: &'a Port| Row {
@@ -261,6 +278,7 @@ fn one_hot(out: &mut Samples<'_>, row: &Row<'_>, words: &[&str], current: &str) 
 fn about_traffic(text: &mut Text, ports: &[Row<'_>], input: &AgentInput<'_>) {
     per_port(text, &PORT_RETRANSMITS, ports, |row| (input.retransmits)(&row.port.counters).value().copied());
     per_port(text, &PORT_CARRIER_CHANGES, ports, |row| row.netdev?.carrier_changes.value().copied());
+    about_pauses(text, ports);
     for counter in COUNTERS {
         per_port(text, &counter.family, ports, |row| {
             let mut there = counter.files.iter().filter_map(|file| row.port.counters.get(*file)?.value());
@@ -269,91 +287,51 @@ fn about_traffic(text: &mut Text, ports: &[Row<'_>], input: &AgentInput<'_>) {
     }
 }
 
-fn about_checks(text: &mut Text, input: &AgentInput<'_>) {
-    let mut worst: BTreeMap<&str, Status> = BTreeMap::new();
-    for finding in input.findings {
-        let status = worst.entry(finding.id.as_ref()).or_insert(finding.status);
-        *status = finding.status.max(*status);
+/// Direction, and the priority where the name has one, of a statistic such as `rx_prio3_pause`, `tx_global_pause_duration`.
+fn pause<'a>(name: &'a str, end: &str) -> Option<(&'static str, &'a str)> {
+    let direction = match name.get(..3)? {
+        "rx_" => "received",
+        "tx_" => "transmitted",
+        _ => return None,
+    };
+    let of = name[3..].strip_suffix(end)?;
+    let priority =
+        of.strip_prefix("prio").filter(|digit| digit.len() == 1).or((of == "global").then_some(of))?;
+    Some((direction, priority))
+}
+
+fn statistics<'a>(row: &Row<'a>) -> impl Iterator<Item = (&'a str, u64)> + use<'a> {
+    let all = row.netdev.and_then(|netdev| netdev.statistics.value()).into_iter().flatten();
+    all.map(|(name, count)| (name.as_str(), *count))
+}
+
+fn about_pauses(text: &mut Text, ports: &[Row<'_>]) {
+    let families = [
+        (&PORT_PAUSE_FRAMES, "_pause", 1.0),
+        // The driver counts microseconds.
+        (&PORT_PAUSE_SECONDS, "_pause_duration", MICROSECONDS),
+    ];
+    for (family, end, unit) in families {
+        text.family(family, |out| {
+            for row in ports {
+                for (name, count) in statistics(row) {
+                    if let Some((direction, priority)) = pause(name, end) {
+                        let [device, port] = row.labels();
+                        out.add(&[device, port, direction, priority], count as f64 / unit);
+                    }
+                }
+            }
+        });
     }
-    text.family(&CHECK_STATUS, |out| {
-        for (check, current) in &worst {
-            for status in Status::ALL {
-                out.add(&[check, status.as_str()], u8::from(status == *current));
+    text.family(&PORT_ECN_MARKED, |out| {
+        for row in ports {
+            for (name, count) in statistics(row) {
+                let priority = name.strip_prefix("rx_prio").and_then(|rest| rest.strip_suffix("_marked"));
+                if let Some(priority) = priority {
+                    let [device, port] = row.labels();
+                    out.add(&[device, port, priority], count);
+                }
             }
         }
     });
-    findings(text, input.findings);
-    if let Some(log) = input.kernel_log {
-        kernel_log(text, log);
-    }
-    text.family(&COLLECTOR_DURATION, |out| {
-        for (part, took) in input.took {
-            out.add(&[part], took.as_secs_f64());
-        }
-    });
-    if let Some(snapshot) = input.snapshot {
-        text.single(&CHECKS_LAST_RUN, snapshot.taken_at.0 as f64 / 1e3);
-    }
-    text.family(&COLLECTOR_SUCCESS, |out| {
-        for (collector, success) in collectors(input.snapshot) {
-            out.add(&[collector], u8::from(success));
-        }
-    });
-    text.single(&UPLINK_CONNECTED, u8::from(input.uplink_connected));
-}
-
-fn findings(text: &mut Text, findings: &[Finding]) {
-    // One sample for a check and a subject: two of one check about one subject would be the same series.
-    let mut bad: BTreeMap<(&str, &str), Status> = BTreeMap::new();
-    for finding in findings.iter().filter(|finding| finding.status != Status::Ok) {
-        let status = bad.entry((&finding.id, &finding.subject)).or_insert(finding.status);
-        *status = finding.status.max(*status);
-    }
-    let mut bad: Vec<_> = bad.into_iter().collect();
-    bad.sort_by_key(|(_, status)| Reverse(*status));
-    text.family(&FINDING, |out| {
-        for ((check, subject), status) in bad.iter().take(FINDINGS_MAX) {
-            out.add(&[check, subject, status.as_str()], 1);
-        }
-    });
-    text.single(&FINDINGS_LEFT_OUT, bad.len().saturating_sub(FINDINGS_MAX));
-}
-
-fn kernel_log(text: &mut Text, log: &KernelLog) {
-    let mut lines: BTreeMap<&str, u64> = BTreeMap::new();
-    for hit in &log.hits {
-        *lines.entry(&hit.rule).or_default() += hit.count;
-    }
-    text.family(&KERNEL_LOG_LINES, |out| {
-        for (rule, count) in lines {
-            out.add(&[rule], count);
-        }
-    });
-    text.single(&KERNEL_LOG_LOST, log.lost);
-}
-
-/// What could be looked at. A thing that this machine does not have counts as looked at.
-fn collectors(snapshot: Option<&Snapshot>) -> [(&'static str, bool); 4] {
-    fn seen<T>(reading: &Reading<T>) -> bool {
-        !matches!(reading, Reading::Failed(_))
-    }
-    let devices = snapshot.is_some_and(|s| seen(&s.devices));
-    let all_ports = |good: fn(&Port) -> bool| {
-        devices && snapshot.is_some_and(|s| Row::all(s).iter().all(|r| good(r.port)))
-    };
-    [
-        ("devices", devices),
-        (
-            "ports",
-            all_ports(|p| {
-                seen(&p.state)
-                    && seen(&p.phys_state)
-                    && seen(&p.link_layer)
-                    && seen(&p.rate_bps)
-                    && seen(&p.gids)
-            }),
-        ),
-        ("counters", all_ports(|p| p.counters.values().all(seen))),
-        ("netdevs", snapshot.is_some_and(|s| seen(&s.netdevs))),
-    ]
 }

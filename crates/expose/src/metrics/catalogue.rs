@@ -85,6 +85,7 @@ const fn family(
 }
 
 const PORT: Labels = &["device", "port"];
+const PAUSED_BY: Labels = &["device", "port", "direction", "priority"];
 const PORTS: &str = "Ports";
 const CHECKS: &str = "Checks of a node";
 const CLUSTER: &str = "Cluster";
@@ -116,6 +117,10 @@ const fn mesh(kind: Kind, name: &'static str, labels: Labels, help: &'static str
 const PAIR: Labels =
     &["source_node", "source_device", "target_node", "target_device", "rail", "method", "clock"];
 
+const GROUP: Labels = &["method", "rail", "scope"];
+const WORST_PAIR: Labels =
+    &["source_node", "source_device", "target_node", "target_device", "rail", "method"];
+
 macro_rules! catalogue {
     ($($id:ident = $row:expr;)*) => {
         $(pub(super) static $id: Family = $row;)*
@@ -141,14 +146,24 @@ catalogue! {
         "Times that this port, as the sender, began to send again, summed over the driver's counters of it; each event once.");
     PORT_CARRIER_CHANGES = port_counter("rdmascope_port_carrier_changes_total",
         "Carrier changes of the network device underneath the port.");
+    PORT_PAUSE_FRAMES = family(COUNTED, Scrape::Agent, Kind::Counter, "rdmascope_port_pfc_pause_frames_total", PAUSED_BY,
+        "Pause frames of the network device underneath, by direction (received: the switch stopped this port; transmitted: this host stopped the switch) and priority (global: all of them).");
+    PORT_PAUSE_SECONDS = family(COUNTED, Scrape::Agent, Kind::Counter, "rdmascope_port_pfc_pause_seconds_total", PAUSED_BY,
+        "Time in pause, likewise; its rate is the share of time.");
+    PORT_ECN_MARKED = family(COUNTED, Scrape::Agent, Kind::Counter, "rdmascope_port_ecn_marked_packets_total", &["device", "port", "priority"],
+        "Packets received with a congestion mark, by priority.");
+    CHECK_LAST_RUN = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_check_last_run_timestamp_seconds", &["check"],
+        "When the check was last made.");
+    COLLECTOR_LAST_RUN = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_collector_last_run_timestamp_seconds", &["collector"],
+        "When each part of the machine was last read, and the checks were last made (parts as in rdmascope_collector_duration_seconds).");
     CHECK_STATUS = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_check_status", &["check", "status"],
         "Worst result of a check over all that it looked at: 1 for the current status, 0 for the others.");
     FINDING = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_finding", &["check", "subject", "status"],
         "1 for each finding above ok, the worst first, at most 200; what settles is shown as it counts now. A finding that is fine has no sample.");
     FINDINGS_LEFT_OUT = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_findings_left_out", &[],
         "Findings above ok that have no sample because there are more than 200.");
-    KERNEL_LOG_LINES = family(CHECKS, Scrape::Agent, Kind::Counter, "rdmascope_kernel_log_lines_total", &["rule"],
-        "Lines of the kernel log that a rule knows, also those from before the agent's start; a rule without a line has no sample.");
+    KERNEL_LOG_LINES = family(CHECKS, Scrape::Agent, Kind::Counter, "rdmascope_kernel_log_lines_total", &["rule", "class"],
+        "Lines of the kernel log that a rule knows, also those from before the agent's start, and what the rule says of them: out-of-service, error, warn, info, context. A rule without a line has no sample.");
     KERNEL_LOG_LOST = family(CHECKS, Scrape::Agent, Kind::Counter, "rdmascope_kernel_log_lost_total", &[],
         "Records that the kernel dropped before they could be read; absent where the kernel log is not followed.");
     COLLECTOR_DURATION = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_collector_duration_seconds", &["collector"],
@@ -171,8 +186,12 @@ catalogue! {
         "Findings above ok of all nodes and between them: acknowledged, else in maintenance, else open.");
     INCIDENTS = cluster("rdmascope_incidents", &["status", "state"],
         "Incidents that are not over: suspected (being measured again), else acknowledged, else in maintenance, else open.");
-    INCIDENT = cluster("rdmascope_incident", &["subject", "component", "effect", "status"],
-        "1 for each open incident that nobody has acknowledged, the worst first, at most 50; subject is who is to blame. One that is over has no sample.");
+    INCIDENT = cluster("rdmascope_incident", &["subject", "component", "effect", "status", "node", "leaf"],
+        "1 for each open incident that nobody has acknowledged, the worst first, at most 50; subject is who is to blame, node and leaf where it is about one. One that is over has no sample.");
+    DRIFT_PARTS = cluster("rdmascope_drift_parts", &["setting"],
+        "Ports, devices and machines that have another value of this setting than most of their kind; those that somebody acknowledged, or works on, do not count.");
+    AGENTS_WITHOUT_METRICS = cluster("rdmascope_agents_without_metrics", &[],
+        "Agents that serve no metrics that others could read, and are not in the list for service discovery.");
     INCIDENTS_LEFT_OUT = cluster("rdmascope_incidents_left_out", &[],
         "Open incidents that have no sample because there are more than 50.");
     EVENTS = family(CLUSTER, Scrape::Coordinator, Kind::Counter, "rdmascope_events_total", &["kind"],
@@ -186,6 +205,8 @@ catalogue! {
     QUEUE_ENTRIES = cluster("rdmascope_queue_entries", &["queue"], "Entries that wait in a bounded queue.");
     QUEUE_LIMIT = cluster("rdmascope_queue_entries_limit", &["queue"], "Entries that the queue can hold.");
     SWEEP_RUNNING = cluster("rdmascope_sweep_running", &["metric"], "1 while a sweep of this metric runs.");
+    SWEEP_DURATION = cluster("rdmascope_sweep_duration_seconds", &["metric"],
+        "How long the running sweep has taken so far, else how long the last one took.");
     SWEEP_PROBES = cluster("rdmascope_sweep_probes", &["metric", "state"],
         "Probes of the running sweep, else of the last one: measured, failed, excluded or waiting; together all that were planned.");
     PAIRS_BY_STATE = matrix("rdmascope_pairs", &["metric", "state"], "Ordered pairs of endpoints by the state of their cell.");
@@ -200,10 +221,20 @@ catalogue! {
         "Median over all fresh pairs of their average bandwidth; absent while none is fresh.");
     MATRIX_MEDIAN_PING = matrix("rdmascope_matrix_median_ping_seconds", &[],
         "Median over all fresh pairs of the median network round trip of their pings; absent while none is fresh.");
-    PROBE_LATENCY = family(MATRIX, Scrape::Coordinator, Kind::Histogram, "rdmascope_probe_latency_seconds", &[],
-        "Median latency (half round trip) of each completed latency probe.");
-    PROBE_BANDWIDTH_RATIO = family(MATRIX, Scrape::Coordinator, Kind::Histogram, "rdmascope_probe_bandwidth_ratio", &[],
-        "Average bandwidth of each completed bandwidth probe over the signalling rate of the slower of its two ports.");
+    PROBE_LATENCY = family(MATRIX, Scrape::Coordinator, Kind::Histogram, "rdmascope_probe_latency_seconds", GROUP,
+        "Median of each latency probe (half round trip) and of each batch of pings (round trip in the network), by method, rail (cross: its ends are on two) and scope: how far the ends are apart (node, leaf, pod, far, unknown).");
+    PROBE_BANDWIDTH_RATIO = family(MATRIX, Scrape::Coordinator, Kind::Histogram, "rdmascope_probe_bandwidth_ratio", GROUP,
+        "Average bandwidth of each bandwidth probe over the signalling rate of the slower of its two ports, likewise.");
+    RAIL_PAIRS = matrix("rdmascope_rail_pairs", &["metric", "rail", "scope", "state"],
+        "Ordered pairs of endpoints by the state of their cell, rail and scope (as above); groups without a pair have no sample.");
+    WORST_PAIR_LATENCY = matrix("rdmascope_worst_pair_latency_seconds", WORST_PAIR,
+        "Median latency of the worst 20 fresh pairs of each rail; a pair keeps its place for ten minutes, so that series do not come and go.");
+    WORST_PAIR_BANDWIDTH = matrix("rdmascope_worst_pair_bandwidth_bytes_per_second", WORST_PAIR,
+        "Average goodput of the worst 20 fresh pairs of each rail, likewise.");
+    NODE_FAILED_PAIRS = matrix("rdmascope_node_failed_pairs", &["metric", "node"],
+        "Failed pairs that end or begin on a node, for the 50 nodes with the most; a node with none has no sample.");
+    COVERAGE_SECONDS = matrix("rdmascope_matrix_coverage_seconds", &[],
+        "In which time what goes on by itself looks at every pair once; absent while nothing does.");
     PROBES = family(MATRIX, Scrape::Coordinator, Kind::Counter, "rdmascope_probes_total", &["metric", "outcome"],
         "Probes that ended: measured, failed or excluded; for ping: batches of pings, which failed when none was answered.");
     PROBE_FAILURES = family(MATRIX, Scrape::Coordinator, Kind::Counter, "rdmascope_probe_failures_total", &["cause"],
@@ -293,4 +324,6 @@ Made from the catalogue in `crates/expose/src/metrics`; a test compares them.
   above it the pairs that failed or are stale, failed ones first, at most 1,000, and `rdmascope_pairs_left_out` says how many are missing.
 - The `device` of a pair is the RDMA device; for ports other than the first it is followed by `/` and the port number.
 - Shipped alerts never use pair series.
+- `/metrics` of an agent has at most 1,500 series for eight ports, whatever is wrong with them, that of the coordinator some 5,000 for 4,096
+  endpoints on eight rails; tests hold both. Set `sample_limit` to 20,000.
 ";

@@ -4,12 +4,15 @@ use rdmascope_model::{Metric, Status};
 
 use super::agent::{build_info, paused};
 use super::catalogue::{
-    CLUSTER_FINDINGS, ENDPOINTS, EPOCH, GRANTS, INSECURE, LEASES, MATRIX_AGE, MATRIX_COVERAGE,
-    MATRIX_MEDIAN_BANDWIDTH, MATRIX_MEDIAN_LATENCY, MATRIX_MEDIAN_PING, MATRIX_STALE_AFTER, NODES,
-    NODES_MAINTENANCE, NODES_PAUSED, PAIRS_BY_STATE, QUEUE_ENTRIES, QUEUE_LIMIT, SWEEP_PROBES, SWEEP_RUNNING,
+    AGENTS_WITHOUT_METRICS, CLUSTER_FINDINGS, COVERAGE_SECONDS, DRIFT_PARTS, ENDPOINTS, EPOCH, GRANTS,
+    INSECURE, LEASES, MATRIX_AGE, MATRIX_COVERAGE, MATRIX_MEDIAN_BANDWIDTH, MATRIX_MEDIAN_LATENCY,
+    MATRIX_MEDIAN_PING, MATRIX_STALE_AFTER, NODES, NODES_MAINTENANCE, NODES_PAUSED, PAIRS_BY_STATE,
+    PROBE_BANDWIDTH_RATIO, PROBE_LATENCY, QUEUE_ENTRIES, QUEUE_LIMIT, SWEEP_DURATION, SWEEP_PROBES,
+    SWEEP_RUNNING,
 };
 use super::incidents::{IncidentInput, incidents};
-use super::text::Text;
+use super::spread::{GroupInput, NodeFailures, WorstPairInput, failures, groups, worst};
+use super::text::{SpreadInput, Text};
 use crate::api::{CellState, PauseLevel};
 
 const NS_PER_SECOND: f64 = 1e9;
@@ -36,6 +39,10 @@ pub struct CoordinatorInput<'a> {
     pub nodes_paused_all: u64,
     /// Nodes that are in maintenance.
     pub nodes_maintenance: u64,
+    /// Agents whose own metrics nobody can read.
+    pub without_metrics: u64,
+    /// Parts that differ from most of their kind, by setting.
+    pub drifting: &'a [(&'a str, u64)],
     /// Findings of all nodes and between them.
     pub findings: FindingCounts,
     /// Incidents that are not over, the worst first.
@@ -54,6 +61,18 @@ pub struct CoordinatorInput<'a> {
     pub queues: &'a [QueueInput<'a>],
     /// One entry per metric.
     pub metrics: &'a [MetricInput],
+    /// In which time every pair is looked at once, seconds.
+    pub coverage_seconds: Option<f64>,
+    /// Pairs by rail and distance.
+    pub groups: &'a [GroupInput<'a>],
+    /// The worst pairs of each rail.
+    pub worst: &'a [WorstPairInput<'a>],
+    /// Nodes that have failed pairs.
+    pub failures: &'a [NodeFailures<'a>],
+    /// Latencies since the start, by method, rail and scope.
+    pub latencies: &'a [SpreadInput<'a>],
+    /// Shares of the line rate since the start, likewise.
+    pub ratios: &'a [SpreadInput<'a>],
 }
 
 /// What becomes of a finding.
@@ -141,6 +160,8 @@ impl MetricInput {
 pub struct SweepInput {
     /// It runs now.
     pub running: bool,
+    /// How long it has taken so far, or took, seconds.
+    pub seconds: f64,
     /// Probes planned.
     pub total: u64,
     /// Probes that have their answer.
@@ -161,6 +182,12 @@ pub fn coordinator(input: &CoordinatorInput<'_>) -> String {
     incidents(&mut text, input.incidents);
     sweeps(&mut text, input.metrics);
     matrix(&mut text, input.metrics);
+    input.coverage_seconds.iter().for_each(|seconds| text.single(&COVERAGE_SECONDS, seconds));
+    groups(&mut text, input.groups);
+    worst(&mut text, input.worst);
+    failures(&mut text, input.failures);
+    text.histogram(&PROBE_LATENCY, input.latencies);
+    text.histogram(&PROBE_BANDWIDTH_RATIO, input.ratios);
     text.done()
 }
 
@@ -174,6 +201,8 @@ fn cluster(text: &mut Text, input: &CoordinatorInput<'_>) {
         out.add(&["all"], input.nodes_paused_all);
     });
     text.single(&NODES_MAINTENANCE, input.nodes_maintenance);
+    text.single(&AGENTS_WITHOUT_METRICS, input.without_metrics);
+    text.family(&DRIFT_PARTS, |out| input.drifting.iter().for_each(|(key, parts)| out.add(&[key], parts)));
     text.family(&CLUSTER_FINDINGS, |out| {
         for (status, row) in FindingCounts::STATUSES.iter().zip(input.findings.0) {
             for (state, count) in FindingState::ALL.iter().zip(row) {
@@ -199,6 +228,11 @@ fn sweeps(text: &mut Text, metrics: &[MetricInput]) {
         // Pings need no sweep.
         for row in metrics.iter().filter(|row| row.metric != Metric::Ping) {
             out.add(&[row.metric.as_str()], u8::from(row.sweep.is_some_and(|sweep| sweep.running)));
+        }
+    });
+    text.family(&SWEEP_DURATION, |out| {
+        for (metric, sweep) in metrics.iter().filter_map(|row| Some((row.metric.as_str(), row.sweep?))) {
+            out.add(&[metric], sweep.seconds);
         }
     });
     text.family(&SWEEP_PROBES, |out| {

@@ -50,6 +50,10 @@ pub struct IncidentInput {
     pub component: &'static str,
     /// What is wrong with it.
     pub effect: &'static str,
+    /// The one node that it is about; empty where it is about several.
+    pub node: String,
+    /// The one leaf that it is about; likewise.
+    pub leaf: String,
 }
 
 /// All families of incidents; the worst of them come first in `incidents`.
@@ -70,7 +74,8 @@ pub(super) fn incidents(text: &mut Text, incidents: &[IncidentInput]) {
             // Two that share all labels are one series.
             if shown.insert((subject.clone(), incident.component, incident.effect, incident.status.as_str()))
             {
-                out.add(&[&subject, incident.component, incident.effect, incident.status.as_str()], 1);
+                let (status, node, leaf) = (incident.status.as_str(), &incident.node, &incident.leaf);
+                out.add(&[&subject, incident.component, incident.effect, status, node, leaf], 1);
             }
         }
     });

@@ -4,14 +4,16 @@
 
 mod agent;
 mod catalogue;
+mod checks;
 mod coordinator;
 mod counters;
 mod incidents;
 mod own;
 mod pairs;
+mod spread;
 mod text;
 
-pub use agent::{AgentInput, MeshInput, agent};
+pub use agent::{AgentInput, MeshInput, agent, look};
 pub use catalogue::{Family, Kind, Scrape, families, markdown};
 pub use coordinator::{
     CoordinatorInput, FindingCounts, FindingState, MetricInput, QueueInput, SweepInput, coordinator,
@@ -19,4 +21,5 @@ pub use coordinator::{
 pub use incidents::{IncidentInput, IncidentState};
 pub use own::{AgentOwn, CoordinatorOwn, ProbeOutcome, encode};
 pub use pairs::{PairBandwidth, PairLatency, PairPing, PairRow, WorstOf, WorstRow, pairs, worst_pairs};
-pub use text::CONTENT_TYPE;
+pub use spread::{GroupInput, NodeFailures, WorstPairInput};
+pub use text::{CONTENT_TYPE, SpreadInput};

@@ -1,25 +1,14 @@
 //! What the daemons count about themselves, in a `prometheus` registry. Every series exists at 0 from the start, so that an
 //! alert on its rise cannot miss the first event.
 
-use prometheus::{
-    Encoder as _, Histogram, HistogramOpts, IntCounter, IntCounterVec, Opts, Registry, TextEncoder,
-};
+use prometheus::{Encoder as _, IntCounter, IntCounterVec, Opts, Registry, TextEncoder};
 use rdmascope_model::{Cause, Metric};
 
 use super::Family;
 use super::catalogue::{
     AGENT_DROPPED, AGENT_PROBES, AGENT_RECONNECTS, AGENTS_REFUSED, EVENTS, EVENTS_DROPPED, FRAMES_MALFORMED,
-    KERNEL_READS, PROBE_BANDWIDTH_RATIO, PROBE_FAILURES, PROBE_LATENCY, PROBES,
+    KERNEL_READS, PROBE_FAILURES, PROBES,
 };
-
-/// About √2 apart from 1 µs to 1 ms, then coarse. No whole number among them: Prometheus 3 would rename the bucket of one.
-const LATENCY_BUCKETS: &[f64] = &[
-    1.0e-6, 1.4e-6, 2.0e-6, 2.8e-6, 4.0e-6, 5.6e-6, 8.0e-6, 11e-6, 16e-6, 22e-6, 32e-6, 45e-6, 64e-6, 90e-6,
-    128e-6, 180e-6, 256e-6, 360e-6, 512e-6, 720e-6, 1e-3, 10e-3, 100e-3,
-];
-
-/// Shares of the signalling rate; 0.98 is the goodput ceiling at an RDMA MTU of 4096, 0.92 that at 1024.
-const RATIO_BUCKETS: &[f64] = &[0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.92, 0.95, 0.97, 0.98, 0.99];
 
 /// Parts of the machine that are read together.
 const TIERS: [&str; 5] = ["state", "counters", "statistics", "event", "slow"];
@@ -71,13 +60,6 @@ fn probe_counters(registry: &Registry, family: &Family) -> prometheus::Result<In
     Ok(counters)
 }
 
-fn histogram(registry: &Registry, family: &Family, buckets: &[f64]) -> prometheus::Result<Histogram> {
-    let histogram =
-        Histogram::with_opts(HistogramOpts::new(family.name, family.help).buckets(buckets.to_vec()))?;
-    registry.register(Box::new(histogram.clone()))?;
-    Ok(histogram)
-}
-
 /// What an agent counts.
 #[derive(Clone, Debug)]
 pub struct AgentOwn {
@@ -126,8 +108,6 @@ impl AgentOwn {
 pub struct CoordinatorOwn {
     probes: IntCounterVec,
     failures: IntCounterVec,
-    latency: Histogram,
-    bandwidth_ratio: Histogram,
     refused: IntCounterVec,
     events: IntCounterVec,
     /// A frame could not be understood.
@@ -144,8 +124,6 @@ impl CoordinatorOwn {
             probes: probe_counters(registry, &PROBES)?,
             events: counters(registry, &EVENTS)?,
             failures: counters(registry, &PROBE_FAILURES)?,
-            latency: histogram(registry, &PROBE_LATENCY, LATENCY_BUCKETS)?,
-            bandwidth_ratio: histogram(registry, &PROBE_BANDWIDTH_RATIO, RATIO_BUCKETS)?,
             refused: counters(registry, &AGENTS_REFUSED)?,
             frames_malformed: counter(registry, &FRAMES_MALFORMED)?,
         };
@@ -161,18 +139,9 @@ impl CoordinatorOwn {
         Ok(own)
     }
 
-    /// A latency probe was measured; its median in nanoseconds.
-    pub fn latency_measured(&self, p50_ns: u64) {
-        self.ended(Metric::Latency, ProbeOutcome::Measured);
-        self.latency.observe(p50_ns as f64 / 1e9);
-    }
-
-    /// A bandwidth probe was measured; the rate of the slower port in bits per second, where it is known.
-    pub fn bandwidth_measured(&self, average_bps: u64, rate_bps: Option<u64>) {
-        self.ended(Metric::Bandwidth, ProbeOutcome::Measured);
-        if let Some(rate) = rate_bps.filter(|rate| *rate > 0) {
-            self.bandwidth_ratio.observe(average_bps as f64 / rate as f64);
-        }
+    /// A probe was measured.
+    pub fn measured(&self, metric: Metric) {
+        self.ended(metric, ProbeOutcome::Measured);
     }
 
     /// So many batches of pings were answered, at least in part.

@@ -78,6 +78,14 @@ pub struct PairPing<'a> {
 /// The label of pings; the figures of the other methods have their own.
 const PING_METHOD: &str = "ud_network_rtt";
 
+/// The label has no port of its own; without it two ports of a device would be one series.
+pub(super) fn device_label(name: &EndpointName) -> Cow<'_, str> {
+    match name.port {
+        1 => Cow::Borrowed(name.device.as_str()),
+        port => Cow::Owned(format!("{}/{port}", name.device)),
+    }
+}
+
 impl<'a> PairRow<'a> {
     fn has(&self, state: CellState) -> bool {
         self.states().any(|(_, is)| is == state)
@@ -90,16 +98,11 @@ impl<'a> PairRow<'a> {
     }
 
     fn labels(&self) -> [Cow<'a, str>; 4] {
-        // The label has no port of its own; without it two ports of a device would be one series.
-        let device = |name: &'a EndpointName| match name.port {
-            1 => Cow::Borrowed(name.device.as_str()),
-            port => Cow::Owned(format!("{}/{port}", name.device)),
-        };
         [
             Cow::Borrowed(&self.source.node),
-            device(self.source),
+            device_label(self.source),
             Cow::Borrowed(&self.target.node),
-            device(self.target),
+            device_label(self.target),
         ]
     }
 }
@@ -240,7 +243,7 @@ fn states(out: &mut String, row: &PairRow<'_>) {
 }
 
 /// Nanoseconds written as seconds without a rounding error.
-struct Seconds(u64);
+pub(super) struct Seconds(pub(super) u64);
 
 impl std::fmt::Display for Seconds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

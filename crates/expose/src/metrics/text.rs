@@ -33,6 +33,41 @@ impl Text {
     }
 }
 
+/// What was seen of one kind, in buckets.
+#[derive(Clone, Copy, Debug)]
+pub struct SpreadInput<'a> {
+    /// Label values.
+    pub labels: [&'a str; 3],
+    /// Upper ends of the buckets.
+    pub bounds: &'a [f64],
+    /// Observations in each bucket, not added up; the last is behind the last end.
+    pub counts: &'a [u64],
+    /// Sum of all observations.
+    pub sum: f64,
+}
+
+impl Text {
+    /// A classic histogram of several label sets.
+    pub(super) fn histogram(&mut self, family: &Family, rows: &[SpreadInput<'_>]) {
+        if rows.is_empty() {
+            return;
+        }
+        header(&mut self.0, family);
+        let names: Vec<&str> = family.labels.iter().copied().chain(["le"]).collect();
+        for row in rows {
+            let [a, b, c] = row.labels;
+            let ends = row.bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
+            let mut so_far = 0;
+            for (end, count) in ends.zip(row.counts) {
+                so_far += count;
+                line_of(&mut self.0, &(family.name.to_owned() + "_bucket"), &names, &[a, b, c, &end], so_far);
+            }
+            line_of(&mut self.0, &(family.name.to_owned() + "_sum"), family.labels, &row.labels, row.sum);
+            line_of(&mut self.0, &(family.name.to_owned() + "_count"), family.labels, &row.labels, so_far);
+        }
+    }
+}
+
 /// The samples of one family.
 pub(super) struct Samples<'a> {
     out: &'a mut String,
@@ -55,9 +90,13 @@ pub(super) fn header(out: &mut String, family: &Family) {
 /// One sample line. An empty label value means the same as no label and is left out.
 pub(super) fn sample(out: &mut String, family: &Family, labels: &[&str], value: impl Display) {
     debug_assert_eq!(labels.len(), family.labels.len(), "labels of {}", family.name);
-    out.push_str(family.name);
+    line_of(out, family.name, family.labels, labels, value);
+}
+
+fn line_of(out: &mut String, name: &str, names: &[&str], labels: &[&str], value: impl Display) {
+    out.push_str(name);
     let mut open = '{';
-    for (name, value) in family.labels.iter().zip(labels).filter(|(_, value)| !value.is_empty()) {
+    for (name, value) in names.iter().zip(labels).filter(|(_, value)| !value.is_empty()) {
         out.push(open);
         out.push_str(name);
         out.push_str("=\"");

@@ -93,6 +93,104 @@ fn values_are_in_base_units() {
 }
 
 #[test]
+fn a_node_of_eight_ports_on_which_everything_is_wrong_has_a_bounded_number_of_series() {
+    let mut node = snapshot(vec![port()]);
+    let Reading::Value(devices) = &mut node.devices else { panic!("no devices") };
+    let first = devices[0].clone();
+    *devices =
+        (0..8).map(|at| rdmascope_model::Device { name: format!("mlx5_{at}"), ..first.clone() }).collect();
+    let Reading::Value(netdevs) = &mut node.netdevs else { panic!("no network devices") };
+    let all = (0..8).flat_map(|priority| {
+        [
+            "rx_prioN_pause",
+            "rx_prioN_pause_duration",
+            "tx_prioN_pause",
+            "tx_prioN_pause_duration",
+            "rx_prioN_marked",
+        ]
+        .map(|name| (name.replace('N', &priority.to_string()), 1))
+    });
+    netdevs.values_mut().for_each(|netdev| netdev.statistics = Reading::Value(all.clone().collect()));
+    let findings: Vec<_> = (0..70)
+        .flat_map(|check: u32| (0..20).map(move |subject: u32| (check, subject)))
+        .map(|(check, subject)| rdmascope_model::Finding {
+            id: format!("check-{check}").into(),
+            subject: format!("p{subject}"),
+            ..finding("", Status::Fail)
+        })
+        .collect();
+    let text = agent(&agent_input(Some(&node), &findings));
+    let series = sample_lines(&text).len();
+    eprintln!("series of an agent's /metrics: {series}");
+    assert!(series <= 1_500, "{series}");
+}
+
+#[test]
+fn a_histogram_is_added_up_and_ends_with_all_of_it() {
+    let text = samples::coordinator_text();
+    let of = |series: &str| value(&text, series).map(str::to_owned);
+    let bucket = |le: &str| {
+        let labels = format!(r#"method="rc_half_rtt",rail="rail-0",scope="leaf",le="{le}""#);
+        of(&format!("rdmascope_probe_latency_seconds_bucket{{{labels}}}"))
+    };
+    let seen = ["0.000001", "0.000002", "+Inf"].map(|le| bucket(le).unwrap_or_default());
+    assert_eq!(seen, ["1", "3", "6"]);
+    let labels = r#"{method="rc_half_rtt",rail="rail-0",scope="leaf"}"#;
+    assert_eq!(of(&format!("rdmascope_probe_latency_seconds_count{labels}")).as_deref(), Some("6"));
+    assert_eq!(of(&format!("rdmascope_probe_latency_seconds_sum{labels}")).as_deref(), Some("0.5"));
+    let ratio = r#"rdmascope_probe_bandwidth_ratio_count{method="rc_write",scope="unknown"}"#;
+    assert_eq!(of(ratio).as_deref(), Some("4"), "nobody told of rails");
+}
+
+#[test]
+fn the_worst_pairs_have_their_ports_and_nodes_without_failed_pairs_no_sample() {
+    let text = samples::coordinator_text();
+    let of = |series: &str| value(&text, series).map(str::to_owned);
+    let labels = r#"source_node="node1",source_device="mlx5_0",target_node="node2",target_device="mlx5_0/2",rail="rail-0""#;
+    let latency = format!(r#"rdmascope_worst_pair_latency_seconds{{{labels},method="ud_network_rtt"}}"#);
+    assert_eq!(of(&latency).as_deref(), Some("0.000009"));
+    let bandwidth =
+        format!(r#"rdmascope_worst_pair_bandwidth_bytes_per_second{{{labels},method="rc_write"}}"#);
+    assert_eq!(of(&bandwidth).as_deref(), Some("1000"));
+    assert_eq!(of(r#"rdmascope_node_failed_pairs{metric="ping",node="node1"}"#).as_deref(), Some("4"));
+    assert_eq!(text.matches("rdmascope_rail_pairs{").count(), 5, "a group without a pair is not there");
+}
+
+#[test]
+fn pauses_are_told_by_direction_and_priority_in_seconds() {
+    let text = agent_text();
+    let of = |name: &str, labels: &str| {
+        let series = format!(r#"rdmascope_port_{name}_total{{device="mlx5_0",port="1",{labels}}}"#);
+        value(&text, &series).map(str::to_owned)
+    };
+    assert_eq!(of("pfc_pause_frames", r#"direction="received",priority="3""#).as_deref(), Some("5"));
+    assert_eq!(of("pfc_pause_frames", r#"direction="transmitted",priority="global""#).as_deref(), Some("7"));
+    assert_eq!(of("pfc_pause_seconds", r#"direction="received",priority="3""#).as_deref(), Some("2.5"));
+    assert_eq!(
+        of("pfc_pause_seconds", r#"direction="transmitted",priority="3""#),
+        None,
+        "not there is not 0"
+    );
+    assert_eq!(of("ecn_marked_packets", r#"priority="3""#).as_deref(), Some("8"));
+    assert_eq!(text.matches("\nrdmascope_port_pfc_pause_").count(), 5);
+}
+
+#[test]
+fn it_is_told_when_each_part_was_read_and_each_check_made() {
+    let text = agent_text();
+    let of = |series: &str| value(&text, series).map(str::to_owned);
+    let read = r#"rdmascope_collector_last_run_timestamp_seconds{collector="state"}"#;
+    assert_eq!(of(read).as_deref(), Some("1796000001"));
+    let checked = r#"rdmascope_check_last_run_timestamp_seconds{check="port-state"}"#;
+    assert_eq!(of(checked).as_deref(), Some("1796000002"));
+    assert_eq!(of(r#"rdmascope_collector_success{collector="kernel_log"}"#).as_deref(), Some("1"));
+    let lost = Reading::Failed("EPERM".to_owned());
+    let input = agent_input(None, &[]);
+    let text = agent(&rdmascope_expose::metrics::AgentInput { kernel_log: &lost, ..input });
+    assert_eq!(value(&text, r#"rdmascope_collector_success{collector="kernel_log"}"#), Some("0"));
+}
+
+#[test]
 fn what_could_not_be_read_is_absent_and_said_to_be_unknown_never_zero() {
     let mut bad = port();
     bad.state = Reading::Failed("EACCES".to_owned());
@@ -121,7 +219,7 @@ fn what_could_not_be_read_is_absent_and_said_to_be_unknown_never_zero() {
 fn before_the_first_reading_nothing_is_claimed() {
     let text = agent(&agent_input(None, &[]));
     assert!(!text.contains("rdmascope_port"));
-    assert_eq!(text.matches("rdmascope_collector_success{").count(), 4);
+    assert_eq!(text.matches("rdmascope_collector_success{").count(), 7);
     assert!(!text.contains("} 1\nrdmascope_collector"), "{text}");
     assert_eq!(value(&text, r#"rdmascope_build_info{version="1.2.3",role="agent"}"#), Some("1"));
 }
@@ -160,7 +258,10 @@ fn each_finding_above_ok_has_a_sample_and_their_number_is_bounded() {
         Some("1")
     );
     assert!(!text.contains(r#"rdmascope_finding{check="port-state""#));
-    assert_eq!(of(r#"rdmascope_kernel_log_lines_total{rule="mlx5-health"}"#).as_deref(), Some("5"));
+    assert_eq!(
+        of(r#"rdmascope_kernel_log_lines_total{rule="mlx5-health",class="error"}"#).as_deref(),
+        Some("5")
+    );
     assert_eq!(of("rdmascope_kernel_log_lost_total").as_deref(), Some("4"));
     assert_eq!(of(r#"rdmascope_collector_duration_seconds{collector="state"}"#).as_deref(), Some("0.0015"));
     assert_eq!(of("rdmascope_findings_left_out").as_deref(), Some("0"));
@@ -179,8 +280,7 @@ fn each_finding_above_ok_has_a_sample_and_their_number_is_bounded() {
 fn an_open_incident_names_who_is_to_blame_and_their_number_is_bounded() {
     let text = samples::coordinator_text();
     let of = |series: &str| value(&text, series).map(str::to_owned);
-    let sample =
-        r#"rdmascope_incident{subject="node7/mlx5_0/1",component="endpoint",effect="lossy",status="fail"}"#;
+    let sample = r#"rdmascope_incident{subject="node7/mlx5_0/1",component="endpoint",effect="lossy",status="fail",node="node7"}"#;
     assert_eq!(of(sample).as_deref(), Some("1"));
     assert!(!text.contains(r#"subject="node8"#), "a suspicion is nobody's blame yet");
     for (state, count) in [("open", "1"), ("suspected", "1"), ("acknowledged", "0"), ("maintenance", "0")] {

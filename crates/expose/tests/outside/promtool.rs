@@ -35,5 +35,13 @@ fn alert_rules_are_valid() {
 
 #[test]
 fn alerts_fire_and_stay_silent_as_their_tests_say() {
-    promtool(&["test", "rules", "alerts/tests/rdmascope_test.yaml"], "");
+    let files = std::fs::read_dir(dashboards().join("alerts/tests")).unwrap();
+    let files: Vec<String> = files
+        .map(|file| file.unwrap().path().to_string_lossy().into_owned())
+        .filter(|path| path.ends_with(".yaml"))
+        .collect();
+    assert!(files.len() > 4, "{files:?}");
+    let arguments: Vec<&str> =
+        ["test", "rules"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    promtool(&arguments, "");
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use prometheus::Registry;
 use rdmascope_expose::api::{CellState, PauseLevel};
 use rdmascope_expose::metrics::{
-    AgentInput, AgentOwn, CoordinatorInput, CoordinatorOwn, FindingCounts, FindingState, IncidentInput,
-    IncidentState, MeshInput, MetricInput, PairBandwidth, PairLatency, PairPing, PairRow, ProbeOutcome,
-    QueueInput, SweepInput, WorstOf, WorstRow, agent, coordinator, encode, pairs, worst_pairs,
+    AgentInput, AgentOwn, CoordinatorInput, CoordinatorOwn, FindingCounts, FindingState, GroupInput,
+    IncidentInput, IncidentState, MeshInput, MetricInput, NodeFailures, PairBandwidth, PairLatency, PairPing,
+    PairRow, ProbeOutcome, QueueInput, SpreadInput, SweepInput, WorstOf, WorstPairInput, WorstRow, agent,
+    coordinator, encode, pairs, worst_pairs,
 };
 use rdmascope_model::{
     Cause, Device, EndpointName, Finding, GidEntry, GidType, KernelLog, LinkLayer, LogHit, Metric, Netdev,
@@ -43,6 +44,18 @@ const FILES: &[&str] = &[
     "rp_cnp_handled",
     "rp_cnp_ignored",
     "rx_icrc_encapsulated",
+];
+
+/// What `ethtool -S` says.
+const STATISTICS: &[(&str, u64)] = &[
+    ("rx_prio3_pause", 5),
+    ("rx_prio3_pause_duration", 2_500_000),
+    ("rx_prio3_pause_transition", 9),
+    ("tx_prio3_pause", 6),
+    ("tx_global_pause", 7),
+    ("tx_global_pause_duration", 500),
+    ("rx_prio3_marked", 8),
+    ("rx_prio3_packets", 99),
 ];
 
 fn word(text: &str) -> Reading<String> {
@@ -85,6 +98,9 @@ pub(crate) fn snapshot(ports: Vec<Port>) -> Snapshot {
         carrier_changes: Reading::Value(3),
         tx_bytes: Reading::Value(1),
         rx_bytes: Reading::Value(1),
+        statistics: Reading::Value(
+            STATISTICS.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+        ),
         addresses: Reading::Value(vec!["10.0.0.1/24".parse().unwrap()]),
         ..Netdev::unread("not part of this sample")
     };
@@ -130,6 +146,8 @@ pub(crate) fn finding(id: &'static str, status: Status) -> Finding {
 }
 
 static NOTHING_TOOK: BTreeMap<&str, std::time::Duration> = BTreeMap::new();
+static NOTHING_DONE: BTreeMap<&str, Wall> = BTreeMap::new();
+static NO_LOG: Reading<KernelLog> = Reading::Absent;
 
 /// An agent's input over a snapshot and findings.
 pub(crate) fn agent_input<'a>(snapshot: Option<&'a Snapshot>, findings: &'a [Finding]) -> AgentInput<'a> {
@@ -137,8 +155,10 @@ pub(crate) fn agent_input<'a>(snapshot: Option<&'a Snapshot>, findings: &'a [Fin
         version: "1.2.3",
         snapshot,
         findings,
-        kernel_log: None,
+        kernel_log: &NO_LOG,
+        log_class: &|_| "error",
         took: &NOTHING_TOOK,
+        done_at: &NOTHING_DONE,
         retransmits,
         paused: PauseLevel::Bandwidth,
         uplink_connected: true,
@@ -163,7 +183,9 @@ pub(crate) fn agent_text() -> String {
     };
     let log =
         KernelLog { hits: vec![hit.clone(), LogHit { count: 3, ..hit }], lost: 4, ..KernelLog::default() };
+    let log = Reading::Value(log);
     let took = BTreeMap::from([("state", std::time::Duration::from_micros(1_500))]);
+    let done_at = BTreeMap::from([("state", Wall(1_796_000_001_000)), ("checks", Wall(1_796_000_002_000))]);
     let input = agent_input(Some(&snapshot), &findings);
     let mesh = MeshInput {
         endpoints: 8,
@@ -174,7 +196,7 @@ pub(crate) fn agent_text() -> String {
         longest_gap: std::time::Duration::from_millis(20),
         waited: Some(std::time::Duration::from_millis(15)),
     };
-    agent(&AgentInput { kernel_log: Some(&log), took: &took, mesh: Some(mesh), ..input })
+    agent(&AgentInput { kernel_log: &log, took: &took, done_at: &done_at, mesh: Some(mesh), ..input })
         + &encode(&registry).unwrap()
 }
 
@@ -186,7 +208,7 @@ pub(crate) fn metric_input(metric: Metric) -> MetricInput {
         age_seconds: Some(12.5),
         stale_after_seconds: 60.0,
         median: Some(2_000),
-        sweep: Some(SweepInput { running: true, total: 12, done: 9, failed: 2, excluded: 1 }),
+        sweep: Some(SweepInput { running: true, seconds: 7.5, total: 12, done: 9, failed: 2, excluded: 1 }),
     }
 }
 
@@ -202,7 +224,8 @@ fn finding_counts() -> FindingCounts {
 /// An incident that is not over.
 pub(crate) fn incident(subject: &str, state: IncidentState) -> IncidentInput {
     let subject = subject.to_owned();
-    IncidentInput { state, status: Status::Fail, subject, component: "endpoint", effect: "lossy" }
+    let (node, leaf) = (subject.split('/').next().unwrap_or_default().to_owned(), String::new());
+    IncidentInput { state, status: Status::Fail, subject, component: "endpoint", effect: "lossy", node, leaf }
 }
 
 /// All that a coordinator answers on `/metrics`, with one open and one suspected incident.
@@ -215,11 +238,20 @@ pub(crate) fn coordinator_text() -> String {
 
 /// The same with other incidents.
 pub(crate) fn coordinator_with(incidents: &[IncidentInput]) -> String {
+    let [source, target] =
+        ["node1/mlx5_0/1", "node2/mlx5_0/2"].map(|name| name.parse::<EndpointName>().unwrap());
+    let worst = |metric, method, figure| WorstPairInput {
+        metric,
+        source: &source,
+        target: &target,
+        rail: "rail-0",
+        method,
+        figure,
+    };
     let registry = Registry::new();
     let own = CoordinatorOwn::new(&registry, &["state-change"]).unwrap();
     own.event("state-change");
-    own.latency_measured(2_000);
-    own.bandwidth_measured(90_000_000_000, Some(100_000_000_000));
+    own.measured(Metric::Latency);
     own.failed(Metric::Latency, Cause::RetryExceeded);
     let metrics = Metric::ALL.map(metric_input);
     let input = CoordinatorInput {
@@ -232,6 +264,8 @@ pub(crate) fn coordinator_with(incidents: &[IncidentInput]) -> String {
         nodes_paused_bandwidth: 0,
         nodes_paused_all: 1,
         nodes_maintenance: 1,
+        without_metrics: 2,
+        drifting: &[("pfc", 1), ("netdev_mtu", 0)],
         findings: finding_counts(),
         incidents,
         endpoints_usable: 4,
@@ -241,6 +275,25 @@ pub(crate) fn coordinator_with(incidents: &[IncidentInput]) -> String {
         leases: 2,
         queues: &[QueueInput { name: "agent_bulk", entries: 3, limit: 1_024 }],
         metrics: &metrics,
+        coverage_seconds: Some(40.0),
+        groups: &[
+            GroupInput { metric: Metric::Ping, rail: "rail-0", scope: "leaf", pairs: [3, 0, 1, 0, 0] },
+            GroupInput { metric: Metric::Ping, rail: "rail-1", scope: "leaf", pairs: [0; 5] },
+        ],
+        worst: &[worst(Metric::Ping, "ud_network_rtt", 9_000), worst(Metric::Bandwidth, "rc_write", 8_000)],
+        failures: &[NodeFailures { metric: Metric::Ping, node: "node1", pairs: 4 }],
+        latencies: &[SpreadInput {
+            labels: ["rc_half_rtt", "rail-0", "leaf"],
+            bounds: &[0.000_001, 0.000_002],
+            counts: &[1, 2, 3],
+            sum: 0.5,
+        }],
+        ratios: &[SpreadInput {
+            labels: ["rc_write", "", "unknown"],
+            bounds: &[0.5, 0.99],
+            counts: &[0, 4, 0],
+            sum: 3.6,
+        }],
     };
     coordinator(&input) + &encode(&registry).unwrap()
 }

@@ -85,6 +85,9 @@ pub(crate) struct Hello {
     pub(crate) instance: u64,
     #[prost(string, tag = "6")]
     pub(crate) machine: String,
+    /// Empty where there is none, and from an older agent.
+    #[prost(string, tag = "7")]
+    pub(crate) metrics: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

@@ -144,6 +144,7 @@ impl World {
                 node: name,
                 instance: 1,
                 version: "simulated".to_owned(),
+                metrics: None,
             };
             world.hosts.push(Host {
                 agent: Agent::new(identity),

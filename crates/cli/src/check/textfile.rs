@@ -1,0 +1,47 @@
+//! What one look at the machine tells, for the textfile collector of node_exporter: where Prometheus does not reach an agent.
+
+use super::Seen;
+use crate::failure::{Failure, code};
+use rdmascope_checks::Policy;
+use rdmascope_expose::api::PauseLevel;
+use rdmascope_expose::metrics::{self, AgentInput};
+use rdmascope_model::Finding;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// The collector reads names that end in `.prom`.
+const NAME: &str = "rdmascope.prom";
+
+/// Writes the file beside and renames it, so that nobody ever reads a part of it.
+pub(super) fn write(
+    folder: &Path,
+    seen: &Seen,
+    findings: &[Finding],
+    policy: &Policy,
+) -> Result<(), Failure> {
+    let text = text(seen, findings, policy);
+    let (beside, file) = (folder.join(format!(".{NAME}.{}", std::process::id())), folder.join(NAME));
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &file));
+    written.map_err(|error| {
+        // What is left of it is of no use; that it cannot be removed either is the same trouble.
+        let _ = fs::remove_file(&beside);
+        Failure::new(code::CHECK_UNKNOWN, format!("{} cannot be written: {error}", file.display()))
+    })
+}
+
+fn text(seen: &Seen, findings: &[Finding], policy: &Policy) -> String {
+    metrics::look(&AgentInput {
+        version: env!("CARGO_PKG_VERSION"),
+        snapshot: Some(&seen.now),
+        findings,
+        kernel_log: &seen.log,
+        log_class: &|rule| policy.rules.get(rule).map_or("unknown", |rule| rule.class.word()),
+        took: &BTreeMap::new(),
+        done_at: &BTreeMap::from([("checks", seen.now.taken_at)]),
+        retransmits: rdmascope_checks::counters::retransmits,
+        paused: PauseLevel::None,
+        uplink_connected: false,
+        mesh: None,
+    })
+}
