@@ -143,8 +143,7 @@ fn the_worst_of_two_leaves_is_told_of_a_small_matrix_too() {
     }
     let counted = bench.c.counted(Metric::Latency, bench.now);
     for (place, names) in [&counted.nodes, &counted.leaves].into_iter().enumerate() {
-        let worst: Vec<_> =
-            counted.tally.worst[place].figures().map(|(from, to, figure)| (from, to, figure)).collect();
+        let worst: Vec<_> = counted.tally.worst[place].figures().collect();
         assert_eq!((names.len(), worst), (2, vec![(0, 1, 1_500), (1, 0, 1_500)]), "{names:?}");
     }
 }
