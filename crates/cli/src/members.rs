@@ -52,7 +52,7 @@ fn list(flags: &NodesFlags) -> Result<u8, Failure> {
 
 fn words(report: &NodesReport, now: Wall, screen: Screen) -> String {
     let mut list =
-        Columns::new(&["NODE / ENDPOINT", "STATE", "CHECKS", "RAIL", "LEAF", "AGENT", "SEEN"], &[]);
+        Columns::new(&["NODE / ENDPOINT", "STATE", "FINDINGS", "RAIL", "LEAF", "AGENT", "SEEN"], &[]);
     for node in &report.nodes {
         list.push(node_row(node, now));
         let own = report.endpoints.iter().filter(|endpoint| endpoint.node == node.name);
@@ -76,12 +76,12 @@ fn node_row(node: &NodeView, now: Wall) -> [Cell; 7] {
         (true, PauseLevel::Bandwidth) => ("no bandwidth", Tone::Warn),
         (true, PauseLevel::None) => ("connected", Tone::Good),
     };
-    let checks = node.worst_finding.as_deref().unwrap_or("-");
+    let findings = node.worst_finding.as_deref().unwrap_or("none");
     let seen = if node.connected { "now".to_owned() } else { age(node.last_seen.as_deref(), now) };
     [
         plain(&node.name).into(),
         Cell::from(state).toned(Some(tone)),
-        Cell::from(plain(checks)).toned(Tone::of_status(checks)),
+        Cell::from(plain(findings)).toned(Tone::of_status(findings)),
         Cell::default(),
         Cell::default(),
         plain(node.agent_version.as_deref().unwrap_or("-")).into(),
@@ -209,11 +209,11 @@ mod tests {
         };
         assert_eq!(
             words(&report, Wall(70_000), Screen::default()),
-            "NODE / ENDPOINT  STATE      CHECKS  RAIL  LEAF    AGENT  SEEN\n\
-             a                connected  warn                  0.1.0  now\n  \
-               mlx5_0/1       usable             0     leaf-1\n\
-             b                gone       -                     0.1.0  60 s ago\n  \
-               mlx5_0/1       port-down          0     leaf-1\n\
+            "NODE / ENDPOINT  STATE      FINDINGS  RAIL  LEAF    AGENT  SEEN\n\
+             a                connected  warn                    0.1.0  now\n  \
+               mlx5_0/1       usable               0     leaf-1\n\
+             b                gone       none                    0.1.0  60 s ago\n  \
+               mlx5_0/1       port-down            0     leaf-1\n\
              \n2 nodes, 1 connected; 2 endpoints, 1 can be probed\n\
              \nport-down: 1 endpoints, The port is not ACTIVE.\n  next step: See the cable.\n"
         );

@@ -83,7 +83,8 @@ fn draw(
 ) -> Result<String, Failure> {
     let columns = screen.columns.unwrap_or(COLUMNS_ELSEWHERE);
     if let Some(at_most) = flags.worst {
-        return Ok(grid.counts() + "\n" + &worst::list(grid, at_most.into(), screen));
+        let figure = if grid.is_latency() { "p50" } else { "average" };
+        return Ok(grid.heading(figure) + &grid.counts() + "\n" + &worst::list(grid, at_most.into(), screen));
     }
     if let Some(layout) = numbers::layout(grid, columns).filter(|_| !flags.map) {
         return Ok(numbers::draw(grid, &layout, screen));
@@ -167,10 +168,9 @@ mod tests {
         assert!(map.contains("\n2 b  X   /\n") && map.contains("\nthe slowest 2:\n"), "{map}");
         assert!(drawn(&view, &[], 18, &[]).contains("\n2 b  X   /\n"), "a map where numbers do not fit");
         let worst = drawn(&view, &["--worst", "1"], 80, &[]);
-        assert!(
-            worst.contains("the slowest 1:") && worst.contains("1 failed") && !worst.contains("8.21"),
-            "{worst}"
-        );
+        assert!(worst.starts_with("latency: p50, from row to column"), "{worst}");
+        assert!(worst.contains("1 failed") && worst.contains("the slowest 1:"), "{worst}");
+        assert!(!worst.contains("8.21 µs  "), "{worst}");
         view.endpoints = ["a/x/1", "b/x/1", "b/y/1"].map(str::to_owned).to_vec();
         let leaves = [("a/x/1", "1"), ("b/x/1", "2"), ("b/y/1", "2")];
         assert!(drawn(&view, &[], 9, &leaves).contains("node x node"));
