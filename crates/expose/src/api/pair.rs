@@ -103,7 +103,8 @@ fn nullable<F: ToSchema>() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
     use utoipa::openapi::{ObjectBuilder, OneOfBuilder, Ref, RefOr, Schema, schema};
     let null = ObjectBuilder::new().schema_type(schema::Type::Null).build();
     let value = Ref::from_schema_name(F::name());
-    RefOr::T(Schema::OneOf(OneOfBuilder::new().item(null).item(value).build()))
+    let words = Some("Numbers; `null` unless the cell is fresh or stale.");
+    RefOr::T(Schema::OneOf(OneOfBuilder::new().description(words).item(null).item(value).build()))
 }
 
 impl<F> CellView<F> {
