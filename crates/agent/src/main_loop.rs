@@ -106,25 +106,7 @@ pub(crate) async fn run(
     };
     let mut this =
         Loop { state, clock, host, transport, queues: None, own, counted, news: news_in, shown, ends };
-    tokio::pin!(shutdown);
-    loop {
-        let now = this.clock.now().mono;
-        let leaves = this.leaves_at();
-        if leaves.is_some_and(|(at, _)| at <= now) {
-            break;
-        }
-        let wakes = this.state.next_wakeup().into_iter().chain(leaves.map(|(at, _)| at)).min();
-        let wait = wakes.map_or(LONGEST, |at| at.since(now).min(LONGEST));
-        tokio::select! {
-            () = &mut shutdown => break,
-            Some(happened) = happened.recv() => this.uplink(happened),
-            Some(news) = news.recv() => this.machine(news),
-            () = woken.notified() => {}
-            () = tokio::time::sleep(wait) => this.feed(Event::Tick),
-        }
-        this.poll_transport();
-        this.poll_mesh();
-    }
+    this.work(&mut happened, &mut news, &woken, shutdown).await;
     info!("agent stops");
     this.close_all();
     match (stay, this.leaves_at()) {
@@ -154,6 +136,35 @@ fn identity(node: &str, clock: Clock) -> Identity {
 }
 
 impl Loop {
+    /// Until it is told to stop, or leaves by itself.
+    async fn work(
+        &mut self,
+        happened: &mut mpsc::Receiver<Happened>,
+        news: &mut mpsc::Receiver<News>,
+        woken: &Notify,
+        shutdown: impl Future<Output = ()>,
+    ) {
+        tokio::pin!(shutdown);
+        loop {
+            let now = self.clock.now().mono;
+            let leaves = self.leaves_at();
+            if leaves.is_some_and(|(at, _)| at <= now) {
+                break;
+            }
+            let wakes = self.state.next_wakeup().into_iter().chain(leaves.map(|(at, _)| at)).min();
+            let wait = wakes.map_or(LONGEST, |at| at.since(now).min(LONGEST));
+            tokio::select! {
+                () = &mut shutdown => break,
+                Some(happened) = happened.recv() => self.uplink(happened),
+                Some(news) = news.recv() => self.machine(news),
+                () = woken.notified() => {}
+                () = tokio::time::sleep(wait) => self.feed(Event::Tick),
+            }
+            self.poll_transport();
+            self.poll_mesh();
+        }
+    }
+
     /// When it ends by itself, unless the coordinator comes; and whether that was ever there.
     fn leaves_at(&self) -> Option<(Mono, bool)> {
         self.ends.filter(|_| !self.state.is_connected())

@@ -97,25 +97,29 @@ fn list(page: &mut String, title: &str, count: usize, entries: impl Iterator<Ite
 }
 
 fn maps(page: &mut String, report: &SelfcheckReport) -> Result<(), Failure> {
-    let rate = |bps| Unit::of_rates(bps).show(bps);
-    let micros = |ns| Unit::Microseconds.show(ns);
-    let show: [(&str, &str, &dyn Fn(u64) -> String); 2] =
-        [("latency", "Latency", &micros), ("bandwidth", "Goodput", &rate)];
-    for (metric, title, show) in show {
-        let Some(map) = map(report, metric, show)? else { continue };
+    one_map(page, report, ("latency", "Latency"), |ns| Unit::Microseconds.show(ns))?;
+    one_map(page, report, ("bandwidth", "Goodput"), |bps| Unit::of_rates(bps).show(bps))
+}
+
+fn one_map(
+    page: &mut String,
+    report: &SelfcheckReport,
+    (metric, title): (&str, &str),
+    show: impl Fn(u64) -> String,
+) -> Result<(), Failure> {
+    let Some(map) = map(report, metric, show)? else { return Ok(()) };
+    page.push_str(&format!(
+        "<h2>{title} of every pair</h2>\n<p><small>Sources down, targets across, in the order of their names.</small></p>\n\
+         <img width=\"{0}\" height=\"{0}\" alt=\"map of {metric}\" src=\"{1}\">\n<p>",
+        map.side, map.url
+    ));
+    for (colour, words) in map.legend {
         page.push_str(&format!(
-            "<h2>{title} of every pair</h2>\n<p><small>Sources down, targets across, in the order of their names.</small></p>\n\
-             <img width=\"{0}\" height=\"{0}\" alt=\"map of {metric}\" src=\"{1}\">\n<p>",
-            map.side, map.url
+            "<span class=\"key\" style=\"background:{colour}\"></span>{}",
+            escaped(&words)
         ));
-        for (colour, words) in map.legend {
-            page.push_str(&format!(
-                "<span class=\"key\" style=\"background:{colour}\"></span>{}",
-                escaped(&words)
-            ));
-        }
-        page.push_str("</p>\n");
     }
+    page.push_str("</p>\n");
     Ok(())
 }
 

@@ -246,3 +246,7 @@ fn of_values(limit: Limit, asked: f64, values: impl Iterator<Item = Option<f64>>
         unknown: all.len() - known.len(),
     }
 }
+
+#[cfg(test)]
+#[path = "simulated_tests.rs"]
+mod tests;

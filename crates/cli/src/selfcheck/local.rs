@@ -127,7 +127,7 @@ fn node(
 }
 
 /// What is wrong with a port before anything is sent.
-fn wrong(limits: &Limits, endpoint: &EndpointView) -> Vec<Told> {
+pub(crate) fn wrong(limits: &Limits, endpoint: &EndpointView) -> Vec<Told> {
     let mut told = Vec::new();
     let name = &endpoint.name;
     let mut say = |text: String, next: &str| told.push(Told { text, next_step: next.to_owned() });
