@@ -58,6 +58,7 @@ pub(crate) async fn run(
     let woken = Arc::new(Notify::new());
     let own_address = probes::own_address(&coordinator);
     let tcp = config.transport == TransportKind::Tcp;
+    info!(node, version = VERSION, %coordinator, transport = ?config.transport, "agent starts");
     let listener = match config.listen {
         Some(listen) => Some(http::listen(listen).await?),
         None => None,
@@ -69,7 +70,6 @@ pub(crate) async fn run(
         let endpoints = vec![probes::tcp_endpoint(&node, address)];
         state.handle(Event::Inventory { endpoints, findings: Vec::new() }, clock.now());
     }
-    info!(node, version = VERSION, %coordinator, transport = ?config.transport, "agent starts");
     let own = Arc::new(OwnTraffic::default());
     let (news_in, mut news) = mpsc::channel(EVENTS_MAX);
     let (happened_in, mut happened) = mpsc::channel(EVENTS_MAX);
