@@ -52,7 +52,9 @@ fn a_port_that_is_down_from_the_beginning_costs_no_time() {
     c.port_down(3);
     c.run_for(seconds(1));
     let took = sweep(&mut c, LATENCY, seconds(30));
-    assert!(took <= healthy, "{took:?}, and {healthy:?} with all ports up");
+    // Seven ends have as many rounds as eight, and how long a round takes is its slowest pair's chance: a lease that had to run into its
+    // time would cost seconds.
+    assert!(took <= healthy + healthy / 7, "{took:?}, and {healthy:?} with all ports up");
     assert_eq!([cause(&c, Metric::Latency, 3, 0), cause(&c, Metric::Latency, 0, 3)], [Cause::PortDown; 2]);
     let text = failure(&c, Metric::Latency, 0, 3).evidence;
     assert!(text.contains("node-3/sim0/1") && text.contains("DOWN"), "{text}");
