@@ -2,4 +2,5 @@
 
 pub mod dashboards;
 pub mod guest;
+pub mod machine;
 pub mod swarm;

@@ -2,7 +2,8 @@
 
 use crate::error::{Result, file, other};
 use crate::install::{Need, install};
-use crate::lab::{Lab, Plan, RunFolder, cache, free_port};
+use crate::lab::{Lab, Plan, RunFolder, free_port};
+use crate::npm;
 use crate::process::{TemporaryFolder, run};
 use crate::workspace::{Product, RDMASCOPE, build, cargo, root};
 use std::fmt::Write as _;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What npm brings; the versions are part of the cache's name.
+/// What npm brings.
 const TOOLS: [&str; 2] = ["typescript@5.9.3", "@grafana/schema@13.2.3"];
 const PROGRAM: Product = Product::Program { package: "rdmascope-tests", name: "dashboards" };
 const ENDPOINTS: u8 = 4;
@@ -80,7 +81,7 @@ fn in_lab() -> Result<i32> {
 /// # Errors
 /// npm cannot bring them, or something does not fit.
 pub(crate) fn check_types() -> Result<()> {
-    let tools = tools()?;
+    let tools = npm::packages("dashboards", &TOOLS)?;
     let folder = TemporaryFolder::create(&std::env::temp_dir(), "rdmascope-dashboards")?;
     let modules = folder.path().join("node_modules");
     symlink(tools.join("node_modules"), &modules).map_err(file("create", &modules))?;
@@ -102,22 +103,6 @@ pub(crate) fn check_types() -> Result<()> {
         "node",
     ]);
     run("tsc, the types of dashboards", check.arg(&script).current_dir(folder.path()))
-}
-
-/// The folder with npm's packages; made once for these versions.
-fn tools() -> Result<PathBuf> {
-    let name = TOOLS.map(|tool| tool.replace(['@', '/'], "-")).join("_");
-    let (cache, there) = (cache()?, cache()?.join(format!("dashboards-{name}")));
-    if there.exists() {
-        return Ok(there);
-    }
-    eprintln!("dashboards: npm brings {}", TOOLS.join(", "));
-    let made = TemporaryFolder::create(&cache, "dashboards")?;
-    let mut npm = Command::new("npm");
-    npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--save-exact", "--loglevel=error"]);
-    run("npm install", npm.args(TOOLS).arg("--prefix").arg(made.path()).stdout(std::io::stderr()))?;
-    made.keep_as(&there)?;
-    Ok(there)
 }
 
 fn json_files() -> Result<Vec<PathBuf>> {

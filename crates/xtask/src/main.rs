@@ -9,6 +9,7 @@ mod error;
 mod faults;
 mod install;
 mod lab;
+mod npm;
 mod page;
 mod process;
 mod test;

@@ -3,7 +3,8 @@
 use crate::demo::{self, Cluster};
 use crate::error::{Result, file, other};
 use crate::install::{Need, install};
-use crate::lab::{cache, free_port, tail};
+use crate::lab::{free_port, tail};
+use crate::npm;
 use crate::process::{Group, TemporaryFolder, run};
 use crate::workspace::{RDMASCOPE, build, root};
 use std::fs;
@@ -11,7 +12,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What npm brings; the versions are part of the cache's name.
+/// What npm brings.
 const TOOLS: [&str; 3] = ["typescript@5.9.3", "playwright-core@1.60.0", "openapi-typescript@7.13.0"];
 /// Endpoints of the real cluster beside the simulated one.
 const REAL: u8 = 3;
@@ -55,7 +56,7 @@ pub(crate) fn page(options: &Options) -> Result<()> {
     if options.lab {
         install(&[Need::Lab])?;
     }
-    let tools = tools()?;
+    let tools = npm::packages("page", &TOOLS)?;
     let rdmascope = build(RDMASCOPE)?;
     let logs = TemporaryFolder::create(&std::env::temp_dir(), "rdmascope-page")?;
     let (_simulation, simulated) =
@@ -79,22 +80,6 @@ pub(crate) fn page(options: &Options) -> Result<()> {
         script.env("PAGE_SHOTS", folder);
     }
     run("driving the page", &mut script)
-}
-
-/// The folder with npm's packages; made once for these versions.
-fn tools() -> Result<PathBuf> {
-    let name = TOOLS.map(|tool| tool.replace(['@', '/'], "-")).join("_");
-    let (cache, there) = (cache()?, cache()?.join(format!("page-{name}")));
-    if there.exists() {
-        return Ok(there);
-    }
-    eprintln!("page: npm brings {}", TOOLS.join(", "));
-    let made = TemporaryFolder::create(&cache, "page")?;
-    let mut npm = Command::new("npm");
-    npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--save-exact", "--loglevel=error"]);
-    run("npm install", npm.args(TOOLS).arg("--prefix").arg(made.path()).stdout(std::io::stderr()))?;
-    made.keep_as(&there)?;
-    Ok(there)
 }
 
 /// A simulated cluster in which every pair is known and one endpoint answers nobody; and where its page is.

@@ -131,10 +131,11 @@ fn reference(kind: Type, schemas: &mut BTreeMap<String, RefOr<Schema>>) -> schem
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn references(value: &Value, found: &mut Vec<String>) {
+    /// Every reference in a schema, wherever it stands.
+    pub(crate) fn references(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(map) => {
                 found.extend(map.get("$ref").and_then(Value::as_str).map(str::to_owned));

@@ -128,17 +128,7 @@ fn needed(name: &str, all: &BTreeMap<String, Value>, wanted: &mut BTreeSet<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn references(value: &Value, found: &mut Vec<String>) {
-        match value {
-            Value::Object(map) => {
-                found.extend(map.get("$ref").and_then(Value::as_str).map(str::to_owned));
-                map.values().for_each(|inner| references(inner, found));
-            }
-            Value::Array(list) => list.iter().for_each(|inner| references(inner, found)),
-            _ => {}
-        }
-    }
+    use crate::api::openapi::tests::references;
 
     #[test]
     fn every_schema_holds_all_that_it_names_and_nothing_else() {

@@ -1,12 +1,10 @@
 //! Real agents over machines of files, whose ports, settings and counters can be broken without touching this machine.
 
 use super::cluster::{Folder, free_address};
-use rdmascope_config::{AgentConfig, Config};
 use rdmascope_fixtures::FakeHost;
-use rdmascope_host::Host;
 use rdmascope_tests::guest::Program;
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use rdmascope_tests::machine::KERNEL_LOG;
+use std::process::Command;
 
 /// Counters of adapters that the made-up machine lacks; all begin at 0.
 const MORE_COUNTERS: [&str; 5] = [
@@ -16,7 +14,6 @@ const MORE_COUNTERS: [&str; 5] = [
     "hw_counters/req_transport_retries_exceeded",
     "counters/port_rcv_remote_physical_errors",
 ];
-const KERNEL_LOG: &str = "rdmascope/kernel-log";
 
 /// A machine of two ports with its agent.
 pub(super) struct Machine {
@@ -64,22 +61,4 @@ impl Machine {
         let line = "[  900.000001] mlx5_core 0000:3b:00.0: mlx5_health_check_fatal_sensors:423:(pid 0): Fatal error 1 detected";
         self.host.folder().write(KERNEL_LOG, &format!("{before}{line}\n"));
     }
-}
-
-/// The agent itself, in a process of its own, until it is ended.
-pub(super) fn watch(root: &Path, coordinator: &str, listen: &str, node: &str) -> ExitCode {
-    let config = AgentConfig {
-        coordinator: coordinator.parse().ok(),
-        node_name: Some(node.to_owned()),
-        listen: listen.parse().ok(),
-        state_dir: root.join("state"),
-        kernel_log: Some(root.join(KERNEL_LOG)),
-        ..Config::default().agent
-    };
-    let host = Host::new(root.to_owned()).unwrap_or_else(|error| panic!("{error}"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.unwrap_or_else(|error| panic!("no runtime: {error}"));
-    let ran = rdmascope_agent::run_on(host, &config, Config::default().policy, std::future::pending());
-    runtime.block_on(ran).unwrap_or_else(|error| panic!("{error}"));
-    ExitCode::SUCCESS
 }

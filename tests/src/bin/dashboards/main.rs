@@ -28,7 +28,7 @@ fn main() -> ExitCode {
             code(lab::run(looks::Looks::new(Path::new(folder), Path::new(empty), When::Lab)))
         }
         ["machine", root, coordinator, listen, node] => {
-            machine::watch(Path::new(root), coordinator, listen, node)
+            rdmascope_tests::machine::watch(Path::new(root), coordinator, listen, node)
         }
         _ => {
             eprintln!("usage: dashboards here|lab FOLDER EMPTY.yaml");

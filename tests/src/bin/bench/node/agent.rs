@@ -3,9 +3,8 @@
 use super::super::cpu::{resident_mb, seconds_of};
 use super::super::row::{Asked, Row};
 use super::PORTS;
-use rdmascope_config::{AgentConfig, Config};
 use rdmascope_fixtures::FakeHost;
-use rdmascope_host::Host;
+use rdmascope_tests::machine::watch;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::sleep;
@@ -95,21 +94,7 @@ pub(super) fn rows(machine: &FakeHost) -> Vec<Row> {
 
 /// An agent without a coordinator over the machine below `root`, until it is ended.
 pub(super) fn alone(root: &str) -> ExitCode {
-    let root = Path::new(root);
-    let config = AgentConfig {
-        coordinator: NO_COORDINATOR.parse().ok(),
-        node_name: Some("bench".to_owned()),
-        listen: AGENT_ADDRESS.parse().ok(),
-        state_dir: root.join("state"),
-        kernel_log: Some(root.join("rdmascope/kernel-log")),
-        ..Config::default().agent
-    };
-    let host = Host::new(root.to_owned()).unwrap_or_else(|error| panic!("{error}"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.unwrap_or_else(|error| panic!("no runtime: {error}"));
-    let ran = rdmascope_agent::run_on(host, &config, Config::default().policy, std::future::pending());
-    runtime.block_on(ran).unwrap_or_else(|error| panic!("{error}"));
-    ExitCode::SUCCESS
+    watch(Path::new(root), NO_COORDINATOR, AGENT_ADDRESS, "bench")
 }
 
 fn exporter_of(root: &Path) -> Command {
