@@ -47,7 +47,8 @@ fn families(state: &Coordinator, now: Now, insecure: bool, queue: QueueInput<'_>
     };
     let in_maintenance = |node: &str| state.health().maintenance_of(node).is_some();
     let counted = Metric::ALL.map(|metric| (metric, state.counted(metric, now)));
-    let per_metric = Metric::ALL.map(|metric| summary(state, metric, now));
+    let per_metric: Vec<_> =
+        counted.iter().map(|(metric, counted)| summary(state, *metric, counted, now)).collect();
     let [latencies, ratios] = [false, true].map(|ratio| spreads(state, ratio));
     let granted = state.coverage().is_some() && !state.paused().all;
     metrics::coordinator(&CoordinatorInput {
@@ -96,12 +97,8 @@ fn groups<'a>(state: &'a Coordinator, counted: &[(Metric, Arc<Counted>)]) -> Vec
         let metric = *metric;
         let input = |(number, pairs): (usize, &[u64; CellState::ALL.len()])| {
             let group = Group::of_number(number);
-            let count = |shown: Shown| {
-                let state = CellState::ALL.into_iter().find(|state| views::shown(*state) == shown);
-                state.map_or(0, |state| pairs[state as usize])
-            };
             let (rail, scope) = (group.rail.name(state.places()), group.scope());
-            GroupInput { metric, rail, scope, pairs: Shown::ALL.map(count) }
+            GroupInput { metric, rail, scope, pairs: as_shown(pairs) }
         };
         counted.tally.groups.iter().enumerate().map(input).collect::<Vec<_>>()
     };
@@ -137,19 +134,22 @@ fn failures<'a>(state: &'a Coordinator, counted: &[(Metric, Arc<Counted>)]) -> V
     failed.into_iter().map(|((metric, node), pairs)| NodeFailures { metric, node, pairs }).collect()
 }
 
-fn summary(state: &Coordinator, metric: Metric, now: Now) -> MetricInput {
-    let counted = state.counted(metric, now);
-    let count = |shown: Shown| {
+/// Counts by state, in the order in which states are shown.
+fn as_shown(pairs: &[u64; CellState::ALL.len()]) -> [u64; Shown::ALL.len()] {
+    Shown::ALL.map(|shown| {
         let state = CellState::ALL.into_iter().find(|state| views::shown(*state) == shown);
-        state.map_or(0, |state| counted.tally.count(state))
-    };
+        state.map_or(0, |state| pairs[state as usize])
+    })
+}
+
+fn summary(state: &Coordinator, metric: Metric, counted: &Counted, now: Now) -> MetricInput {
     let of_metric = |sweep: &&Sweep| sweep.metrics.contains(&metric);
     let requested = state.sweep().filter(of_metric);
     let running = requested.filter(|s| s.finished_at.is_none());
     let sweep = running.or_else(|| state.background_sweep().filter(of_metric)).or(requested);
     MetricInput {
         metric,
-        pairs: Shown::ALL.map(count),
+        pairs: as_shown(&counted.tally.pairs),
         age_seconds: counted.tally.oldest.map(|at| now.wall.since(at).as_secs_f64()),
         stale_after_seconds: state.fresh_for().as_secs_f64(),
         median: counted.tally.median(),
