@@ -67,12 +67,6 @@ impl Tally {
         list.into_iter().take(NAMED_MAX).map(|(_, pair)| pair).collect()
     }
 
-    /// How many pairs are in a state.
-    #[must_use]
-    pub fn count(&self, state: CellState) -> u64 {
-        self.pairs[state as usize]
-    }
-
     /// The pairs with the worst fresh figures of each rail that has some, the worst first, at most [`WORST_PAIRS`].
     pub fn worst_pairs(&self) -> impl Iterator<Item = (PairRail, &[(u64, Pair)])> {
         let rails = self.top.iter().enumerate().filter(|(_, pairs)| !pairs.is_empty());
@@ -414,7 +408,7 @@ mod tests {
         let seen = tally(&m, &places, Metric::Latency, Vec::new());
         assert_eq!(seen.pairs, [1, 1, 69 * 69 - 2, 1, 1]);
         assert_eq!(
-            (seen.count(CellState::Stale), seen.median(), seen.oldest),
+            (seen.pairs[CellState::Stale as usize], seen.median(), seen.oldest),
             (1, Some(1_000), Some(Wall(10_000)))
         );
         assert_eq!(
