@@ -125,6 +125,8 @@ fn metrics_text(Judged { now, log, findings }: &Judged) -> String {
     let rules = Rules::builtin();
     agent(&AgentInput {
         mesh: None,
+        pairs: &[],
+        expected_rate_bps: &|_, _| None,
         version: "0.0.0",
         snapshot: Some(now),
         findings,

@@ -276,6 +276,8 @@ fn unknown_names_are_answered_with_what_exists() {
     for (path, status, words) in [
         ("/api/v1/matrix?metric=speed", 400, ["latency", "bandwidth"]),
         ("/api/v1/matrix?format=xml", 400, ["json", "csv"]),
+        ("/api/v1/incidents?since=yesterday", 400, ["yesterday", "UTC"]),
+        ("/api/v1/probes?limit=x", 400, ["limit", "invalid digit"]),
         ("/api/v1/pairs/n1/n9", 404, exist),
         ("/api/v1/pairs/n9/n1", 404, exist),
         ("/api/v1/pairs/n1/n1", 400, ["pair", "different"]),

@@ -65,8 +65,8 @@ fn prometheus_reads_what_a_running_coordinator_says() {
         pairs.contains("method=\"tcp_half_rtt\"") && !pairs.contains("method=\"rc_half_rtt\""),
         "TCP passes for RDMA:\n{pairs}"
     );
-    let fresh = pairs
-        .lines()
-        .filter(|line| line.starts_with("rdmascope_pair_state{") && line.contains("state=\"fresh\""));
-    assert_eq!(fresh.count(), 4, "two pairs, two metrics:\n{pairs}");
+    let fresh = pairs.lines().filter(|line| {
+        line.starts_with("rdmascope_pair_state{") && line.contains("metric=\"all\",state=\"fresh\"")
+    });
+    assert_eq!(fresh.count(), 2, "two pairs, latency and bandwidth:\n{pairs}");
 }

@@ -2,7 +2,7 @@
 //! coordinator's API, and in no other. It shows that they are read and judged, not what priority flow control does to traffic.
 
 use rdmascope_tests::guest::{Adapters, Api, Cluster, Endpoint, endpoints, wait_until};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// Statistics are read every 30 s, and what rises shows at the second reading.
@@ -15,18 +15,51 @@ fn cluster() -> (Cluster, Api) {
     (cluster, api)
 }
 
+/// Several faults in one cluster, for each reading of settings is a minute apart from the next; no finding is another's.
 #[test]
-fn pfc_missing_on_one_node_is_named_there_and_against_the_others() {
+fn settings_and_modules_are_judged_each_on_its_node_and_against_the_others() {
     let adapters = Adapters::dress();
     let (_cluster, api) = cluster();
     api.wait_findings("a lossless fabric", PATIENCE, &[]);
-    let odd = Endpoint(3);
+    adapters.set(Endpoint(1), "temperature", 73_000);
+    let (mapped, odd) = (Endpoint(2), Endpoint(3));
+    adapters.dcb(mapped, "app del dev PORT dscp-prio 48:6");
+    adapters.dcb(mapped, "app add dev PORT dscp-prio 48:7");
+    // The DSCP map is still there, so lossy on purpose cannot be told from forgotten by this node alone.
     adapters.dcb(odd, "pfc set dev PORT prio-pfc all:off");
-    // Its DSCP map is still there, so lossy on purpose cannot be told from forgotten by this node alone.
-    api.wait_findings("a node without PFC", PATIENCE, &["lab-3 warn drift rxe3/1"]);
-    let drift = api.json("/api/v1/findings?id=drift").unwrap();
-    let summary = drift["findings"][0]["summary"].as_str().unwrap_or_default().to_owned();
-    assert!(summary.contains("3 of 4") && summary.contains("pfc"), "{summary}");
+    adapters.rise(Endpoint(4), "tx_pause_storm_error_events", 1);
+    let beside = ["lab-1 warn module netdev w1", "lab-4 fail pause-storm netdev w4"];
+    let drifts = ["lab-2 warn drift rxe2/1", "lab-3 warn drift rxe3/1"];
+    let what = "a hot module, another DSCP map, no PFC, a storm";
+    api.wait_findings(what, PATIENCE, &[beside, drifts].concat());
+    told_with_what_it_was(&api);
+
+    adapters.lossless(mapped);
+    adapters.dcb(odd, "app flush dev PORT");
+    wait_until("one has nothing of a lossless class left, the other is as all", PATIENCE, || {
+        let seen = api.findings()?;
+        let others: Vec<_> = seen.iter().filter(|line| !line.starts_with("lab-3 ")).collect();
+        if seen.iter().any(|line| line == "lab-3 warn pfc-priority netdev w3") && others == beside {
+            Ok(())
+        } else {
+            Err(format!("{seen:#?}"))
+        }
+    });
+    adapters.lossless(odd);
+    api.wait_findings("settings that were set again", PATIENCE, &beside);
+}
+
+/// How many agree is said, and the change itself is an event with what was before.
+fn told_with_what_it_was(api: &Api) {
+    let drift = api.json("/api/v1/findings?id=drift").expect("findings");
+    let said = |node: &str, setting: &str| {
+        let of_node = |finding: &&Value| finding["node"] == json!(node);
+        let summary = drift["findings"].as_array().into_iter().flatten().find(of_node);
+        let summary = summary.and_then(|finding| finding["summary"].as_str()).unwrap_or_default();
+        assert!(summary.contains("3 of 4") && summary.contains(setting), "{node}: {summary}");
+    };
+    said("lab-2", "dscp");
+    said("lab-3", "pfc");
     wait_until("the change is an event with before and after", PATIENCE, || {
         let events = api.json("/api/v1/events?node=lab-3&kind=setting-change")?;
         let change =
@@ -38,31 +71,6 @@ fn pfc_missing_on_one_node_is_named_there_and_against_the_others() {
             Err(change.to_string())
         }
     });
-    adapters.dcb(odd, "app flush dev PORT");
-    wait_until("nothing of a lossless class is left", PATIENCE, || {
-        let seen = api.findings()?;
-        let own = seen.iter().any(|line| line == "lab-3 warn pfc-priority netdev w3");
-        if own && seen.iter().all(|line| line.starts_with("lab-3 ")) {
-            Ok(())
-        } else {
-            Err(format!("{seen:#?}"))
-        }
-    });
-    adapters.lossless(odd);
-    api.wait_findings("PFC that was set again", PATIENCE, &[]);
-}
-
-#[test]
-fn a_dscp_map_that_differs_is_named_against_the_others() {
-    let adapters = Adapters::dress();
-    let (_cluster, api) = cluster();
-    api.wait_findings("a lossless fabric", PATIENCE, &[]);
-    let odd = Endpoint(2);
-    adapters.dcb(odd, "app del dev PORT dscp-prio 48:6");
-    adapters.dcb(odd, "app add dev PORT dscp-prio 48:7");
-    api.wait_findings("another DSCP map", PATIENCE, &["lab-2 warn drift rxe2/1"]);
-    adapters.lossless(odd);
-    api.wait_findings("the map that was set again", PATIENCE, &[]);
 }
 
 #[test]
@@ -94,20 +102,6 @@ fn counters_that_rise_are_judged_each_on_its_node_while_rdma_traffic_runs() {
 }
 
 #[test]
-fn a_hot_module_and_a_pause_storm_are_told() {
-    let adapters = Adapters::dress();
-    let (_cluster, api) = cluster();
-    api.wait_findings("a lossless fabric", PATIENCE, &[]);
-    adapters.set(Endpoint(1), "temperature", 73_000);
-    adapters.rise(Endpoint(2), "tx_pause_storm_error_events", 1);
-    api.wait_findings(
-        "a hot module and a storm",
-        PATIENCE,
-        &["lab-1 warn module netdev w1", "lab-2 fail pause-storm netdev w2"],
-    );
-}
-
-#[test]
 fn a_port_down_is_an_event_at_once_and_fails_after_the_debounce() {
     let (_cluster, api) = cluster();
     api.wait_findings("a healthy cluster", PATIENCE, &[]);
@@ -116,9 +110,7 @@ fn a_port_down_is_an_event_at_once_and_fails_after_the_debounce() {
     let fault = broken.down();
     wait_until("the event is on the API", PATIENCE, || {
         let events = api.json("/api/v1/events?node=lab-3&kind=state-change&limit=10")?;
-        let down = |event: &&serde_json::Value| {
-            event["subject"] == json!("rxe3/1") && event["after"] == json!("DOWN")
-        };
+        let down = |event: &&Value| event["subject"] == json!("rxe3/1") && event["after"] == json!("DOWN");
         events["events"]
             .as_array()
             .into_iter()

@@ -84,7 +84,8 @@ export async function cluster(browser, url, { token, shots, name }) {
     await page.route("**/api/v1/history?**", (route) => route.fulfill({ json: { source: "a", target: "b", metric: "latency", unit: "ns", points } }));
     await page.getByRole("button", { name: "Other direction" }).click();
     const chart = page.locator("#pair-body svg");
-    await chart.waitFor();
+    // The chart of the pair that was open before stays until the answer is there.
+    await until(page, () => document.querySelector("#pair-body svg .failed")?.getAttribute("d"));
     const medians = await chart.locator(".p50").getAttribute("d");
     assert.equal(medians.match(/M/g).length, 2, `a line over the failed probe: ${medians}`);
     assert.equal((await chart.locator(".failed").getAttribute("d")).match(/M/g).length, 1);

@@ -9,10 +9,10 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus::Registry;
-use rdmascope_checks::log::Rules;
+use rdmascope_checks::Policy;
 use rdmascope_expose::api::{HealthView, PauseLevel};
-use rdmascope_expose::metrics::{self, AgentInput, AgentOwn, CONTENT_TYPE, MeshInput};
-use rdmascope_link::{PauseFlags, ProbeResult};
+use rdmascope_expose::metrics::{self, AgentInput, AgentOwn, CONTENT_TYPE, MeshInput, PairsInput};
+use rdmascope_link::{PairsBrief, PauseFlags, ProbeResult};
 use rdmascope_model::Metric;
 use rdmascope_probe::mesh::MeshHealth;
 use std::net::{IpAddr, SocketAddr};
@@ -24,8 +24,8 @@ use tracing::{error, info};
 /// What is shown: written by the main loop, read by requests.
 pub(crate) struct Shown {
     registry: Registry,
-    /// What is known of lines of the kernel log.
-    rules: Rules,
+    /// What is known of lines of the kernel log, and what is expected of ports.
+    policy: Policy,
     pub(crate) own: AgentOwn,
     pub(crate) seen: Arc<Mutex<Seen>>,
     now: Mutex<Present>,
@@ -35,20 +35,27 @@ struct Present {
     connected: bool,
     paused: PauseFlags,
     mesh: Option<MeshInput>,
+    pairs: Arc<[PairsBrief]>,
 }
 
 impl Shown {
-    pub(crate) fn new(rules: Rules) -> prometheus::Result<Self> {
+    pub(crate) fn new(policy: Policy) -> prometheus::Result<Self> {
         let registry = Registry::new();
         let own = AgentOwn::new(&registry)?;
-        let now = Present { connected: false, paused: PauseFlags::default(), mesh: None };
-        Ok(Self { registry, rules, own, seen: Arc::default(), now: Mutex::new(now) })
+        let now =
+            Present { connected: false, paused: PauseFlags::default(), mesh: None, pairs: Arc::default() };
+        Ok(Self { registry, policy, own, seen: Arc::default(), now: Mutex::new(now) })
     }
 
     pub(crate) fn state(&self, connected: bool, paused: PauseFlags) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         now.connected = connected;
         now.paused = paused;
+    }
+
+    /// How the pairs of the node's endpoints do.
+    pub(crate) fn pairs(&self, pairs: Arc<[PairsBrief]>) {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).pairs = pairs;
     }
 
     /// How the mesh of pings does, and how many batches no coordinator was there for.
@@ -74,22 +81,36 @@ impl Shown {
     fn text(&self) -> prometheus::Result<String> {
         let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let pairs: Vec<_> = now.pairs.iter().map(input).collect();
         let families = metrics::agent(&AgentInput {
             version: VERSION,
             snapshot: seen.begun.then_some(&seen.snapshot),
             findings: &seen.findings,
             kernel_log: &seen.log,
-            log_class: &|rule| self.rules.get(rule).map_or("unknown", |rule| rule.class.word()),
+            log_class: &|rule| self.policy.rules.get(rule).map_or("unknown", |rule| rule.class.word()),
+            expected_rate_bps: &|device, port| self.policy.manifest.of(device, Some(port)).rate_bps,
             took: &seen.took,
             done_at: &seen.done_at,
             retransmits: rdmascope_checks::counters::retransmits,
             paused: PauseLevel::of(now.paused.all, now.paused.bandwidth),
             uplink_connected: now.connected,
             mesh: now.mesh,
+            pairs: &pairs,
         });
         drop(seen);
         drop(now);
         Ok(families + &metrics::encode(&self.registry)?)
+    }
+}
+
+fn input(pairs: &PairsBrief) -> PairsInput<'_> {
+    PairsInput {
+        device: &pairs.device,
+        port: pairs.port,
+        metric: pairs.metric,
+        outgoing: pairs.outgoing,
+        pairs: [pairs.fresh, pairs.stale, pairs.failed],
+        worst: pairs.worst,
     }
 }
 

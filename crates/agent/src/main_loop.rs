@@ -54,7 +54,7 @@ pub(crate) async fn run(
     let node = node_name(config)?;
     let clock = Clock::new();
     let host = host.only(&config.devices).with_workloads(&config.workloads);
-    let shown = Arc::new(http::Shown::new(policy.rules.clone())?);
+    let shown = Arc::new(http::Shown::new(policy.clone())?);
     let woken = Arc::new(Notify::new());
     let own_address = probes::own_address(&coordinator);
     let tcp = config.transport == TransportKind::Tcp;
@@ -200,6 +200,7 @@ impl Loop {
             }
             Happened::Frame(frame) => self.feed(Event::Frame(*frame)),
         }
+        self.shown.pairs(self.state.pairs());
     }
 
     fn machine(&mut self, news: News) {

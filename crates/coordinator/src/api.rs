@@ -1,13 +1,14 @@
 //! The routes of the coordinator's port, and the calls that only look.
 
 use crate::hub::Hub;
+use crate::query::Query;
 use crate::{
     commands, diagnosis, discovery, findings, incidents, metrics, page, pair_history, report, socket, stream,
     sweeps as sweep_views, views,
 };
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};

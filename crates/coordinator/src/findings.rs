@@ -3,10 +3,11 @@
 use crate::api::{json, problem};
 use crate::commands::{refused, request};
 use crate::hub::Hub;
+use crate::query::Query;
 use crate::views::nodes;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use rdmascope_control::coordinator::{

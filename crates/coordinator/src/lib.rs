@@ -14,6 +14,7 @@ mod maintenance;
 mod metrics;
 mod page;
 mod pair_history;
+mod query;
 mod report;
 mod snapshot;
 mod socket;

@@ -127,8 +127,9 @@ fn worst_pairs(state: &Coordinator, now: Now) -> Vec<WorstPairInput<'_>> {
 fn failures<'a>(state: &'a Coordinator, counted: &[(Metric, Arc<Counted>)]) -> Vec<NodeFailures<'a>> {
     let mut failed: BTreeMap<(Metric, &str), u64> = BTreeMap::new();
     for (metric, counted) in counted {
-        for ((name, _), count) in state.matrix().endpoints().zip(&counted.tally.failed_of) {
-            *failed.entry((*metric, &name.node)).or_default() += u64::from(*count);
+        for ((name, _), ways) in state.matrix().endpoints().zip(&counted.tally.ends) {
+            let of_node = failed.entry((*metric, &name.node)).or_default();
+            *of_node += ways.iter().map(|way| u64::from(way.pairs[CellState::Failed as usize])).sum::<u64>();
         }
     }
     failed.into_iter().map(|((metric, node), pairs)| NodeFailures { metric, node, pairs }).collect()

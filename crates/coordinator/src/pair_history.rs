@@ -3,7 +3,8 @@
 use crate::api::{json, problem};
 use crate::commands::{may_operate, refused};
 use crate::hub::Hub;
-use axum::extract::{Query, State};
+use crate::query::Query;
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use rdmascope_control::coordinator::{CommandError, Coordinator};
@@ -119,12 +120,12 @@ pub(crate) async fn pins(State(hub): State<Arc<Hub>>) -> Response {
 
 /// `PUT /api/v1/history/pins`.
 pub(crate) async fn pin(hub: State<Arc<Hub>>, headers: HeaderMap, asked: Query<Asked>) -> Response {
-    set_pin(&hub, &headers, &asked, true)
+    set_pin(&hub, &headers, &asked.0, true)
 }
 
 /// `DELETE /api/v1/history/pins`.
 pub(crate) async fn unpin(hub: State<Arc<Hub>>, headers: HeaderMap, asked: Query<Asked>) -> Response {
-    set_pin(&hub, &headers, &asked, false)
+    set_pin(&hub, &headers, &asked.0, false)
 }
 
 fn set_pin(hub: &Hub, headers: &HeaderMap, asked: &Asked, on: bool) -> Response {

@@ -2,8 +2,9 @@
 
 use crate::api::json;
 use crate::hub::Hub;
+use crate::query::Query;
 use crate::views;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use rdmascope_control::coordinator::{Coordinator, ProbeRun, RunKind};

@@ -4,7 +4,8 @@
 
 use crate::findings;
 use crate::hub::Hub;
-use axum::extract::{Query, State};
+use crate::query::Query;
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};

@@ -7,13 +7,13 @@ use crate::wire::{self, AgentKind, CoordinatorKind};
 use crate::{
     BASIS_MAX, ENDPOINTS_PER_AGENT_MAX, EVENTS_PER_FRAME_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX,
     FINDINGS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief, FrameError, Hello, NUMBERED_PER_FRAME_MAX, NodeEvent,
-    OFFER_BYTES_MAX, PINGS_PER_FRAME_MAX, PauseFlags, RESULTS_PER_FRAME_MAX, RelayPayload, ToAgent,
-    ToCoordinator, numbered, to_wire,
+    OFFER_BYTES_MAX, PINGS_PER_FRAME_MAX, PairsBrief, PauseFlags, RESULTS_PER_FRAME_MAX, RelayPayload,
+    ToAgent, ToCoordinator, numbered, to_wire,
 };
 use prost::Message;
 use rdmascope_model::{
-    Cause, EndpointInfo, EndpointName, Fabric, Gid, LabelBy, LeaseId, MeshSweep, Reading, Role, Status,
-    SwitchPort, Wall,
+    Cause, EndpointInfo, EndpointName, Fabric, Gid, LabelBy, LeaseId, MeshSweep, Metric, Reading, Role,
+    Status, SwitchPort, Wall,
 };
 use std::time::Duration;
 
@@ -70,7 +70,9 @@ impl ToAgent {
                 heartbeat: Duration::from_millis(w.heartbeat_ms.max(100).into()),
             },
             CoordinatorKind::Refused(message) => Self::Refused { message: text("message", message)? },
-            CoordinatorKind::HeartbeatReply(_) => Self::HeartbeatReply,
+            CoordinatorKind::HeartbeatReply(reply) => Self::HeartbeatReply {
+                pairs: reply.pairs.into_iter().map(pairs_brief).collect::<Result<_, _>>()?,
+            },
             CoordinatorKind::Book(book) => ping::book(book)?,
             CoordinatorKind::Grant(g) => Self::Grant {
                 epoch: g.epoch,
@@ -97,6 +99,19 @@ impl ToAgent {
             CoordinatorKind::EventsSeen(number) => Self::EventsSeen { number },
         })
     }
+}
+
+fn pairs_brief(pairs: wire::PairsBrief) -> Result<PairsBrief, FrameError> {
+    Ok(PairsBrief {
+        device: text("device", pairs.device)?,
+        port: u8::try_from(pairs.port).map_err(|_| bad("port", pairs.port.to_string()))?,
+        metric: one_of("metric", pairs.metric, Metric::ALL, to_wire::metric)?,
+        outgoing: pairs.outgoing,
+        fresh: pairs.fresh,
+        stale: pairs.stale,
+        failed: pairs.failed,
+        worst: pairs.worst,
+    })
 }
 
 fn bounded(bytes: &[u8]) -> Result<&[u8], FrameError> {

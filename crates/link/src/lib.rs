@@ -6,11 +6,13 @@
 mod fit;
 mod from_wire;
 mod numbered;
+mod pairs;
 mod to_wire;
 mod version;
 mod wire;
 
 pub use numbered::{NumberedHeard, NumberedReport};
+pub use pairs::PairsBrief;
 pub use version::{PROTOCOL_MAX, PROTOCOL_MIN, VersionMismatch, negotiate};
 
 use rdmascope_model::{
@@ -117,7 +119,11 @@ pub enum ToAgent {
         message: String,
     },
     /// Answer to a heartbeat.
-    HeartbeatReply,
+    HeartbeatReply {
+        /// How the pairs of the agent's endpoints do, in place of what was told before; empty when nothing was counted since, and from
+        /// an older coordinator.
+        pairs: Vec<PairsBrief>,
+    },
     /// A part of the address book that mesh grants speak of.
     Book {
         /// Generation of the book.

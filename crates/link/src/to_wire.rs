@@ -5,8 +5,8 @@ mod probe;
 
 use crate::wire::{self, AgentKind, CoordinatorKind};
 use crate::{
-    EventKind, Fact, FindingBrief, Hello, NodeEvent, PauseFlags, RelayPayload, ToAgent, ToCoordinator,
-    numbered,
+    EventKind, Fact, FindingBrief, Hello, NodeEvent, PairsBrief, PauseFlags, RelayPayload, ToAgent,
+    ToCoordinator, numbered,
 };
 use prost::Message;
 use rdmascope_model::{
@@ -61,7 +61,9 @@ impl ToAgent {
                 heartbeat_ms: millis(*heartbeat),
             }),
             Self::Refused { message } => CoordinatorKind::Refused(message.clone()),
-            Self::HeartbeatReply => CoordinatorKind::HeartbeatReply(wire::Empty {}),
+            Self::HeartbeatReply { pairs } => CoordinatorKind::HeartbeatReply(wire::HeartbeatReply {
+                pairs: pairs.iter().map(pairs_brief).collect(),
+            }),
             Self::Book { generation, base, total, peers, numbers, removed } => {
                 CoordinatorKind::Book(wire::Book {
                     generation: *generation,
@@ -105,6 +107,19 @@ impl ToAgent {
             Self::EventsSeen { number } => CoordinatorKind::EventsSeen(*number),
         };
         wire::CoordinatorFrame { kind: Some(kind) }.encode_to_vec()
+    }
+}
+
+fn pairs_brief(pairs: &PairsBrief) -> wire::PairsBrief {
+    wire::PairsBrief {
+        device: pairs.device.clone(),
+        port: pairs.port.into(),
+        metric: metric(pairs.metric),
+        outgoing: pairs.outgoing,
+        fresh: pairs.fresh,
+        stale: pairs.stale,
+        failed: pairs.failed,
+        worst: pairs.worst,
     }
 }
 

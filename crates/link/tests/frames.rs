@@ -2,8 +2,8 @@
 
 use rdmascope_link::{
     BASIS_MAX, EVIDENCE_BYTES_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief,
-    FrameError, Hello, NUMBERED_PER_FRAME_MAX, NodeEvent, NumberedHeard, NumberedReport, PauseFlags,
-    PingReport, ProbeResult, RelayPayload, ToAgent, ToCoordinator,
+    FrameError, Hello, NUMBERED_PER_FRAME_MAX, NodeEvent, NumberedHeard, NumberedReport, PairsBrief,
+    PauseFlags, PingReport, ProbeResult, RelayPayload, ToAgent, ToCoordinator,
 };
 use rdmascope_model::{
     BandwidthSpec, BandwidthStats, Carrier, Cause, Congestion, CounterDelta, DatagramAddress, Delays,
@@ -282,7 +282,18 @@ fn coordinator_frames() -> Vec<ToAgent> {
     vec![
         ToAgent::Welcome { protocol: 1, epoch: 1_796_000_000_123, heartbeat: Duration::from_secs(5) },
         ToAgent::Refused { message: "no".to_owned() },
-        ToAgent::HeartbeatReply,
+        ToAgent::HeartbeatReply {
+            pairs: vec![PairsBrief {
+                device: "mlx5_0".to_owned(),
+                port: 1,
+                metric: Metric::Ping,
+                outgoing: true,
+                fresh: 4_000,
+                stale: 94,
+                failed: 1,
+                worst: Some(9_000),
+            }],
+        },
         ToAgent::Book {
             generation: 4,
             base: 3,

@@ -40,7 +40,7 @@ pub use median::median;
 pub use place::{Distance, Place, PlaceIndex, Places, Tier};
 pub use rdmascope_model::{PINGS_OF_A_SIZE_MAX, PingFigures, Spread};
 pub use suspect::{Component, Confidence, Effect, Reason, Share, Support, Suspect, Way};
-pub use tally::{Tally, WORST_PAIRS, Worst};
+pub use tally::{EndTally, Tally, WORST_PAIRS, Worst};
 pub use trail::{Moment, Was};
 pub use trails::{Because, FEW_ENDPOINTS, KeptPair, PAIRS_MAX, Trails};
 pub use verdict::{PairEnds, Verdict, ping_failure, ping_verdicts};

@@ -6,6 +6,7 @@ use crate::row::{self, Kind};
 use crate::{CellState, EndpointIndex, Group, Light, Matrix, PairRail, Places, ping};
 use rdmascope_model::{Metric, Wall};
 use std::cmp::Reverse;
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 /// Pairs that are not ok, named at most, of each kind.
@@ -37,8 +38,8 @@ pub struct Tally {
     pub worst: Vec<Worst>,
     /// Ordered pairs by state, for each [`Group`] by its number; empty before the first pair.
     pub groups: Vec<[u64; CellState::ALL.len()]>,
-    /// Failed pairs of each endpoint, as source or target, by its number; those behind the end have none.
-    pub failed_of: Vec<u32>,
+    /// The pairs of each endpoint by its number: from it, and to it. Those behind the end have none.
+    pub ends: Vec<[EndTally; 2]>,
     /// The fresh pairs with the worst figures of each rail, the worst first.
     top: Vec<Vec<(u64, Pair)>>,
     worst_of_all: WorstPairs,
@@ -73,24 +74,18 @@ impl Tally {
         rails.map(|(slot, pairs)| (PairRail::of_slot(slot), pairs.as_slice()))
     }
 
-    fn add(&mut self, state: CellState, group: Group) {
+    fn add(&mut self, state: CellState, group: Group, (source, target): Pair) {
         self.pairs[state as usize] += 1;
+        let last = source.0.max(target.0) as usize;
+        if self.ends.len() <= last {
+            self.ends.resize(last + 1, Default::default());
+        }
+        self.ends[source.0 as usize][0].pairs[state as usize] += 1;
+        self.ends[target.0 as usize][1].pairs[state as usize] += 1;
         if self.groups.is_empty() {
             self.groups.resize(Group::COUNT, Default::default());
         }
         self.groups[group.number()][state as usize] += 1;
-    }
-
-    fn failed(&mut self, (source, target): Pair) {
-        for end in [source, target].map(|index| index.0 as usize) {
-            if self.failed_of.len() <= end {
-                self.failed_of.resize(end + 1, 0);
-            }
-            self.failed_of[end] += 1;
-        }
-        if self.failed.len() < NAMED_MAX {
-            self.failed.push((source, target));
-        }
     }
 
     /// Keeps a figure if it is among the worst of its rail.
@@ -106,6 +101,22 @@ impl Tally {
         let at = worst.partition_point(|(other, _)| !is_worse(figure, *other));
         worst.insert(at, (figure, pair));
         worst.truncate(WORST_PAIRS);
+    }
+}
+
+/// The pairs of one endpoint in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndTally {
+    /// By state, in the order of [`CellState::ALL`].
+    pub pairs: [u32; CellState::ALL.len()],
+    /// The largest fresh figure, or of bandwidth the smallest; `None` where nothing is fresh.
+    pub worst: Option<NonZeroU64>,
+}
+
+impl EndTally {
+    fn offer(&mut self, figure: NonZeroU64, smallest: bool) {
+        let worst = self.worst.unwrap_or(figure);
+        self.worst = Some(if smallest { worst.min(figure) } else { worst.max(figure) });
     }
 }
 
@@ -285,7 +296,7 @@ impl Matrix {
             let others = targets.map(EndpointIndex).filter(|&target| target != source);
             for target in others.filter(|&target| (question.expected)(source, target)) {
                 let state = (question.light)(source, target).state(Kind::Never, Wall(0));
-                tally.add(state, group(target));
+                tally.add(state, group(target), (source, target));
             }
         };
         let mut next = 0;
@@ -296,13 +307,13 @@ impl Matrix {
             never(next..target.0, tally);
             next = target.0 + 1;
             let state = (question.light)(source, target).state(row::kind(row), row::at(row));
-            tally.add(state, group(target));
+            tally.add(state, group(target), (source, target));
             if matches!(state, CellState::Fresh | CellState::Stale) {
                 tally.oldest = Some(tally.oldest.map_or(row::at(row), |known| known.min(row::at(row))));
             }
             let pair = (source, target);
             match state {
-                CellState::Failed => tally.failed(pair),
+                CellState::Failed if tally.failed.len() < NAMED_MAX => tally.failed.push(pair),
                 CellState::Stale if tally.stale.len() < NAMED_MAX => tally.stale.push(pair),
                 CellState::Fresh => tally.fresh(pair, figure(row), question.metric, group(target).rail),
                 _ => {}
@@ -326,6 +337,10 @@ impl Tally {
         self.figures.add(figure);
         self.worst_of_all.add(badness, (source, target));
         let smallest = metric == Metric::Bandwidth;
+        if let Some(figure) = NonZeroU64::new(figure) {
+            self.ends[source.0 as usize][0].offer(figure, smallest);
+            self.ends[target.0 as usize][1].offer(figure, smallest);
+        }
         self.offer(rail, figure, (source, target), smallest);
         if rail != PairRail::Cross {
             self.worst.iter_mut().for_each(|worst| worst.add(source, target, figure, smallest));
@@ -500,7 +515,10 @@ mod tests {
         assert_eq!(of(PairRail::Cross, Node), [2, 0, 0, 0, 0]);
         let counted: u64 = seen.groups.iter().flatten().sum();
         assert_eq!(counted, seen.pairs.iter().sum::<u64>(), "each once");
-        assert_eq!((seen.failed_of[3], seen.failed_of[4], seen.failed_of.iter().sum::<u32>()), (1, 1, 2));
+        let failed = |end: usize| seen.ends[end].map(|way| way.pairs[CellState::Failed as usize]);
+        assert_eq!((failed(3), failed(4), failed(5)), ([1, 0], [0, 1], [0, 0]), "from it, to it");
+        let way = |pairs, worst| EndTally { pairs, worst: NonZeroU64::new(worst) };
+        assert_eq!(seen.ends[9], [way([59, 0, 0, 0, 0], 1_009), way([59, 0, 0, 0, 0], 1_059)]);
         let worst: Vec<_> = seen.worst_pairs().collect();
         assert_eq!(
             worst.iter().map(|(rail, _)| *rail).collect::<Vec<_>>(),

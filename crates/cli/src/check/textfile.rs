@@ -37,11 +37,13 @@ fn text(seen: &Seen, findings: &[Finding], policy: &Policy) -> String {
         findings,
         kernel_log: &seen.log,
         log_class: &|rule| policy.rules.get(rule).map_or("unknown", |rule| rule.class.word()),
+        expected_rate_bps: &|device, port| policy.manifest.of(device, Some(port)).rate_bps,
         took: &BTreeMap::new(),
         done_at: &BTreeMap::from([("checks", seen.now.taken_at)]),
         retransmits: rdmascope_checks::counters::retransmits,
         paused: PauseLevel::None,
         uplink_connected: false,
         mesh: None,
+        pairs: &[],
     })
 }

@@ -21,7 +21,8 @@ use journal::Journal;
 use memory::Memory;
 use mesh::Pinging;
 use rdmascope_link::{
-    Fact, FindingBrief, Hello, NodeEvent, PROTOCOL_MAX, PROTOCOL_MIN, PauseFlags, ToAgent, ToCoordinator,
+    Fact, FindingBrief, Hello, NodeEvent, PROTOCOL_MAX, PROTOCOL_MIN, PairsBrief, PauseFlags, ToAgent,
+    ToCoordinator,
 };
 use rdmascope_model::{EndpointInfo, EndpointName, LeaseId, Mono, Now, ProbePlan};
 use rdmascope_probe::TransportEvent;
@@ -29,6 +30,7 @@ use rdmascope_probe::mesh::{MeshCommand, MeshEvent};
 use sessions::Sessions;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A coordinator that takes longer to answer a hello does not serve this connection.
@@ -145,6 +147,7 @@ pub struct Agent {
     pinging: Pinging,
     sessions: Sessions,
     memory: Memory,
+    pairs: Arc<[PairsBrief]>,
     outbox: VecDeque<Action>,
 }
 
@@ -170,8 +173,15 @@ impl Agent {
             pinging: Pinging::default(),
             sessions: Sessions::default(),
             memory: Memory::default(),
+            pairs: Arc::default(),
             outbox: VecDeque::new(),
         }
+    }
+
+    /// How the pairs of its endpoints do, as the coordinator told last; nothing while there is none.
+    #[must_use]
+    pub fn pairs(&self) -> Arc<[PairsBrief]> {
+        Arc::clone(&self.pairs)
     }
 
     /// The next thing to do.
@@ -218,7 +228,10 @@ impl Agent {
     pub fn handle(&mut self, event: Event, now: Now) {
         match event {
             Event::Connected => self.greet(now),
-            Event::Disconnected => self.uplink = Uplink::Down,
+            Event::Disconnected => {
+                self.uplink = Uplink::Down;
+                self.pairs = Arc::default();
+            }
             Event::Mesh(event) => self.mesh_event(event, now),
             Event::Frame(frame) => self.frame(frame, now),
             Event::Inventory { endpoints, findings } => self.inventory(endpoints, findings, now),
@@ -276,9 +289,12 @@ impl Agent {
                 self.outbox
                     .push_back(Action::Disconnect(format!("the coordinator refused this agent: {message}")));
             }
-            ToAgent::HeartbeatReply => {
+            ToAgent::HeartbeatReply { pairs } => {
                 if let Uplink::Up { unanswered, .. } = &mut self.uplink {
                     *unanswered = 0;
+                }
+                if !pairs.is_empty() {
+                    self.pairs = pairs.into();
                 }
             }
             ToAgent::Book { generation, base, total, peers, numbers, removed } => {

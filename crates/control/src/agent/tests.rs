@@ -3,7 +3,7 @@
 mod mesh;
 
 use super::*;
-use rdmascope_link::{EventKind, ProbeResult, RelayPayload};
+use rdmascope_link::{EventKind, PairsBrief, ProbeResult, RelayPayload};
 use rdmascope_model::{
     Cause, CounterDelta, Exclusion, Fabric, Failure, LatencySpec, LatencyStats, Manner, Metric, Outcome,
     ProbeSpec, Role, Step, Urgency, Wall,
@@ -292,6 +292,30 @@ fn a_silent_coordinator_is_left_after_three_heartbeats() {
         }
     }
     assert_eq!(sent, 3);
+}
+
+#[test]
+fn what_is_known_of_its_pairs_lasts_until_it_is_told_anew_or_the_coordinator_is_gone() {
+    let brief = |failed| PairsBrief {
+        device: "d".to_owned(),
+        port: 1,
+        metric: Metric::Ping,
+        outgoing: false,
+        fresh: 9,
+        stale: 0,
+        failed,
+        worst: Some(5_000),
+    };
+    let mut agent = ready();
+    let mut told = |pairs| {
+        agent.handle(Event::Frame(ToAgent::HeartbeatReply { pairs }), at(1));
+        agent.pairs().to_vec()
+    };
+    assert_eq!(told(vec![brief(0)]), [brief(0)]);
+    assert_eq!(told(Vec::new()), [brief(0)], "nothing was counted since");
+    assert_eq!(told(vec![brief(1)]), [brief(1)]);
+    agent.handle(Event::Disconnected, at(2));
+    assert_eq!(agent.pairs().to_vec(), []);
 }
 
 fn happened(count: usize) -> Event {

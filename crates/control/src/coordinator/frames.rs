@@ -26,7 +26,8 @@ impl Coordinator {
                     self.changed |= member.local_pause != flags;
                     member.local_pause = flags;
                 }
-                self.outbox.push_back(Action::Send(connection, ToAgent::HeartbeatReply));
+                let pairs = self.pairs_of(&node);
+                self.outbox.push_back(Action::Send(connection, ToAgent::HeartbeatReply { pairs }));
             }
             ToCoordinator::Inventory { endpoints, findings, findings_left_out } => {
                 self.changed = true;

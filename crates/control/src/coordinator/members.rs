@@ -34,6 +34,8 @@ pub struct Member {
     /// Findings for which its frame had no room.
     pub findings_left_out: u32,
     last_heard: Mono,
+    /// The count of the matrix that it knows of; 0 before the first.
+    pub(super) pairs_told: u64,
 }
 
 /// One endpoint, present or gone.
@@ -211,6 +213,7 @@ impl Members {
             findings,
             findings_left_out: 0,
             last_heard: now.mono,
+            pairs_told: 0,
         };
         let before = self.agents.insert(hello.node.clone(), member).and_then(|m| m.connection);
         before.and_then(|old| self.connections.remove(&old));

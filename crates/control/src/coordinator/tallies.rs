@@ -2,9 +2,11 @@
 //! so that no question waits for millions of cells.
 
 use super::Coordinator;
-use rdmascope_localise::{EndpointIndex, Place, Places, Tally, WORST_PAIRS, Worst};
+use rdmascope_link::PairsBrief;
+use rdmascope_localise::{CellState, EndpointIndex, Place, Places, Tally, WORST_PAIRS, Worst};
 use rdmascope_model::{Metric, Mono, Now};
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +37,8 @@ pub struct Counted {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tallies {
     last: BTreeMap<Metric, Arc<Counted>>,
+    /// Grows with each count that is put into `last`.
+    made: u64,
     /// The metric, the first source that is not counted yet, and what is counted so far.
     under_way: Option<(Metric, u32, Counted)>,
     held: Vec<WorstPairs>,
@@ -53,6 +57,12 @@ pub struct WorstPairs {
 }
 
 impl Tallies {
+    fn keep(&mut self, metric: Metric, counted: Arc<Counted>, places: &Places, now: Mono) {
+        self.hold(metric, &counted.tally, places, now);
+        self.last.insert(metric, counted);
+        self.made += 1;
+    }
+
     /// Takes the worst pairs of a count over, each into a place that is free or whose pair has had it for long enough.
     fn hold(&mut self, metric: Metric, tally: &Tally, places: &Places, now: Mono) {
         let rails: Vec<_> = tally.worst_pairs().map(|(rail, pairs)| (rail.name(places), pairs)).collect();
@@ -104,13 +114,12 @@ impl Coordinator {
     /// Counts a portion of a large matrix. True when there is always more to count.
     pub fn count_on(&mut self, now: Now) -> bool {
         if self.is_counted_at_once() {
-            self.tallies.last.clear();
             self.tallies.under_way = None;
             if self.tallies.held_at.is_none_or(|at| now.mono.since(at) >= HELD_EVERY) {
                 self.tallies.held_at = Some(now.mono);
                 for metric in Metric::ALL {
                     let counted = self.counted(metric, now);
-                    self.tallies.hold(metric, &counted.tally, &self.standing.places, now.mono);
+                    self.tallies.keep(metric, counted, &self.standing.places, now.mono);
                 }
             }
             return false;
@@ -124,12 +133,43 @@ impl Coordinator {
         self.tallies.under_way = Some(if (end as usize) < len {
             (metric, end, counted)
         } else {
-            self.tallies.hold(metric, &counted.tally, &self.standing.places, now.mono);
-            self.tallies.last.insert(metric, Arc::new(counted));
+            self.tallies.keep(metric, Arc::new(counted), &self.standing.places, now.mono);
             let place = Metric::ALL.iter().position(|of| *of == metric).unwrap_or(0);
             (Metric::ALL[(place + 1) % Metric::ALL.len()], 0, self.begin_count())
         });
         true
+    }
+
+    /// How the pairs of a node's endpoints do, as they were counted last; nothing when its agent knows that count already.
+    pub(super) fn pairs_of(&mut self, node: &str) -> Vec<PairsBrief> {
+        let made = self.tallies.made;
+        let Some(member) = self.members.agent_mut(node).filter(|member| member.pairs_told != made) else {
+            return Vec::new();
+        };
+        member.pairs_told = made;
+        let machine = member.machine.clone();
+        let mut briefs = Vec::new();
+        for index in self.members.on_machine(&machine) {
+            let Some(endpoint) = self.members.endpoint(index).filter(|e| e.gone_since.is_none()) else {
+                continue;
+            };
+            let name = &endpoint.info.name;
+            if name.node != node {
+                continue;
+            }
+            for (metric, counted) in &self.tallies.last {
+                let ways = counted.tally.ends.get(index.0 as usize);
+                for (outgoing, way) in [true, false].into_iter().zip(ways.into_iter().flatten()) {
+                    let of = |state: CellState| way.pairs[state as usize];
+                    let (fresh, stale, failed) =
+                        (of(CellState::Fresh), of(CellState::Stale), of(CellState::Failed));
+                    let worst = way.worst.map(NonZeroU64::get);
+                    let (device, port, metric) = (name.device.clone(), name.port, *metric);
+                    briefs.push(PairsBrief { device, port, metric, outgoing, fresh, stale, failed, worst });
+                }
+            }
+        }
+        briefs
     }
 
     fn begin_count(&self) -> Counted {

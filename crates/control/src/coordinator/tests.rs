@@ -16,11 +16,13 @@ mod touched;
 mod trails;
 
 use super::*;
-use rdmascope_link::{FindingBrief, Hello, PROTOCOL_MAX, PROTOCOL_MIN, ProbeResult, RelayPayload};
+use rdmascope_link::{
+    FindingBrief, Hello, PROTOCOL_MAX, PROTOCOL_MIN, PairsBrief, ProbeResult, RelayPayload,
+};
 use rdmascope_localise::Cell;
 use rdmascope_model::{
     BandwidthStats, CounterDelta, EndpointInfo, EndpointName, Fabric, Failure, LatencyStats, Outcome,
-    ProbePlan, Role, Step, Urgency, Wall,
+    ProbePlan, Role, Side, Step, Urgency, Wall,
 };
 use std::time::Duration;
 

@@ -7,7 +7,8 @@ pub(crate) use view::{counts, goes_on, incident, inputs, row};
 
 use crate::api::{json, problem};
 use crate::hub::Hub;
-use axum::extract::{Path, Query, State};
+use crate::query::Query;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use rdmascope_control::coordinator::Coordinator;

@@ -143,7 +143,7 @@ async fn body<T: DeserializeOwned>(answer: Response) -> T {
 }
 
 fn query<T: DeserializeOwned>(text: &str) -> Query<T> {
-    Query::try_from_uri(&format!("/x?{text}").parse().unwrap()).unwrap()
+    Query(axum::extract::Query::try_from_uri(&format!("/x?{text}").parse().unwrap()).unwrap().0)
 }
 
 async fn listed(hub: &Arc<Hub>, text: &str) -> IncidentList {

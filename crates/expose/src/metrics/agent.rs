@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rdmascope_model::{
-    Device, Finding, GidType, KernelLog, LinkLayer, PhysState, Port, PortState, Reading, Snapshot, Wall,
+    Device, Finding, GidType, KernelLog, LinkLayer, Metric, PhysState, Port, PortState, Reading, Snapshot,
+    Wall,
 };
 
 use super::Family;
 use super::catalogue::{
     BUILD_INFO, MESH_DROPPED, MESH_ENDPOINTS, MESH_GAP, MESH_RECEIVES, MESH_REFUSED, MESH_WAITED, PAUSED,
-    PORT_CARRIER_CHANGES, PORT_ECN_MARKED, PORT_GIDS, PORT_INFO, PORT_MTU, PORT_PAUSE_FRAMES,
-    PORT_PAUSE_SECONDS, PORT_PHYSICAL_STATE, PORT_RATE, PORT_RETRANSMITS, PORT_STATE, PORT_UP,
-    UPLINK_CONNECTED,
+    PORT_CARRIER_CHANGES, PORT_ECN_MARKED, PORT_EXPECTED_RATE, PORT_GIDS, PORT_INFO, PORT_MTU, PORT_PAIRS,
+    PORT_PAUSE_FRAMES, PORT_PAUSE_SECONDS, PORT_PHYSICAL_STATE, PORT_RATE, PORT_RETRANSMITS, PORT_STATE,
+    PORT_UP, PORT_WORST_BANDWIDTH, PORT_WORST_LATENCY, UPLINK_CONNECTED,
 };
 use super::checks::about_checks;
 use super::counters::COUNTERS;
+use super::pairs::Seconds;
 use super::text::{Samples, Text};
 use crate::api::PauseLevel;
 
@@ -36,6 +38,8 @@ pub struct AgentInput<'a> {
     pub kernel_log: &'a Reading<KernelLog>,
     /// What a rule says of its lines, in a word.
     pub log_class: &'a dyn Fn(&str) -> &'static str,
+    /// Signalling rate that an operator expects of a port, bits per second.
+    pub expected_rate_bps: &'a dyn Fn(&Device, &Port) -> Option<u64>,
     /// How long the last reading of each part of the machine took, and the last run of the checks (`checks`).
     pub took: &'a BTreeMap<&'static str, Duration>,
     /// When each of these was done.
@@ -48,6 +52,25 @@ pub struct AgentInput<'a> {
     pub uplink_connected: bool,
     /// How the mesh of pings does; `None` before it has told.
     pub mesh: Option<MeshInput>,
+    /// How the pairs of its endpoints do, as the coordinator told last.
+    pub pairs: &'a [PairsInput<'a>],
+}
+
+/// The pairs of one endpoint in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PairsInput<'a> {
+    /// RDMA device.
+    pub device: &'a str,
+    /// Its port.
+    pub port: u8,
+    /// What was measured.
+    pub metric: Metric,
+    /// From the endpoint; else to it.
+    pub outgoing: bool,
+    /// How many are fresh, stale, failed.
+    pub pairs: [u32; 3],
+    /// The largest fresh median, nanoseconds; of bandwidth the smallest average, bits per second.
+    pub worst: Option<u64>,
 }
 
 /// How the mesh of pings does.
@@ -81,6 +104,9 @@ pub fn look(input: &AgentInput<'_>) -> String {
 fn machine(text: &mut Text, input: &AgentInput<'_>) {
     let ports = input.snapshot.map(Row::all).unwrap_or_default();
     about_ports(text, &ports);
+    per_port(text, &PORT_EXPECTED_RATE, &ports, |row| {
+        (input.expected_rate_bps)(row.device, row.port).map(|bits| bits as f64 / BITS_PER_BYTE)
+    });
     about_traffic(text, &ports, input);
     about_checks(text, input);
 }
@@ -94,7 +120,33 @@ pub fn agent(input: &AgentInput<'_>) -> String {
     build_info(&mut text, input.version, "agent");
     paused(&mut text, input.paused);
     input.mesh.iter().for_each(|mesh| about_mesh(&mut text, mesh));
+    about_pairs(&mut text, input.pairs);
     text.done()
+}
+
+fn about_pairs(text: &mut Text, pairs: &[PairsInput<'_>]) {
+    let way = |row: &PairsInput<'_>| if row.outgoing { "out" } else { "in" };
+    text.family(&PORT_PAIRS, |out| {
+        for row in pairs {
+            for (state, count) in ["fresh", "stale", "failed"].into_iter().zip(row.pairs) {
+                out.add(&[row.device, &row.port.to_string(), row.metric.as_str(), way(row), state], count);
+            }
+        }
+    });
+    let worst = |of_bandwidth: bool| {
+        let rows = pairs.iter().filter(move |row| (row.metric == Metric::Bandwidth) == of_bandwidth);
+        rows.filter_map(|row| Some((row, row.worst?)))
+    };
+    text.family(&PORT_WORST_LATENCY, |out| {
+        for (row, ns) in worst(false) {
+            out.add(&[row.device, &row.port.to_string(), row.metric.as_str(), way(row)], Seconds(ns));
+        }
+    });
+    text.family(&PORT_WORST_BANDWIDTH, |out| {
+        for (row, bits) in worst(true) {
+            out.add(&[row.device, &row.port.to_string(), way(row)], bits as f64 / BITS_PER_BYTE);
+        }
+    });
 }
 
 fn about_mesh(text: &mut Text, mesh: &MeshInput) {

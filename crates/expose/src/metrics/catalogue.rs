@@ -138,6 +138,8 @@ catalogue! {
     PORT_PHYSICAL_STATE = port("rdmascope_port_physical_state", &["device", "port", "state"],
         "Physical state of the port: 1 for the current state, 0 for the others; unknown when it could not be read.");
     PORT_RATE = port("rdmascope_port_rate_bytes_per_second", PORT, "Signalling rate of the port.");
+    PORT_EXPECTED_RATE = port("rdmascope_port_expected_rate_bytes_per_second", PORT,
+        "Signalling rate that the manifest expects of the port; absent where it says none.");
     PORT_MTU = port("rdmascope_port_mtu_bytes", &["device", "port", "kind"],
         "MTU: of the network device, the RDMA MTU in use, and the largest RDMA MTU that the port can do.");
     PORT_GIDS = port("rdmascope_port_gids", &["device", "port", "gid_type"],
@@ -174,6 +176,12 @@ catalogue! {
         "1 when everything that this reader looks for could be read, 0 when it could not look.");
     UPLINK_CONNECTED = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_uplink_connected", &[],
         "1 while the agent is connected to its coordinator.");
+    PORT_PAIRS = port("rdmascope_port_pairs", &["device", "port", "metric", "direction", "state"],
+        "Pairs from this port (out) and to it (in) that are fresh, stale or failed, as the coordinator counted last; absent while it is not connected.");
+    PORT_WORST_LATENCY = port("rdmascope_port_worst_pair_latency_seconds", &["device", "port", "metric", "direction"],
+        "Largest median among the fresh pairs from this port (out) and to it (in): of latency half the round trip, of pings the round trip in the network.");
+    PORT_WORST_BANDWIDTH = port("rdmascope_port_worst_pair_bandwidth_bytes_per_second", &["device", "port", "direction"],
+        "Smallest average goodput among the fresh pairs from this port (out) and to it (in).");
     BUILD_INFO = family(SELF, Scrape::Both, Kind::Gauge, "rdmascope_build_info", &["version", "role"],
         "Version of the program and what it runs as; always 1.");
     PAUSED = family(SELF, Scrape::Both, Kind::Gauge, "rdmascope_paused", &["scope"],
@@ -246,7 +254,7 @@ catalogue! {
         "Average goodput from source to target; only fresh pairs.");
     PAIR_STATE = family(PAIRS, Scrape::Pairs, Kind::Gauge, "rdmascope_pair_state",
         &["source_node", "source_device", "target_node", "target_device", "rail", "metric", "state"],
-        "1 for the current state of the pair: fresh, stale, never, failed or excluded; other states have no sample.");
+        "1 for the current state of the pair: fresh, stale, never, failed or excluded; other states have no sample. While everything that is measured of the pair is fresh, it is one sample with the metric `all`.");
     NODE_PAIR_LATENCY = family(PAIRS, Scrape::Pairs, Kind::Gauge, "rdmascope_node_pair_worst_latency_seconds",
         &["source_node", "target_node", "method"],
         "Largest median latency between the endpoints of two nodes, on one rail where rails are known; only with more than metrics.pairs_max pairs, and while there are at most as many pairs of nodes.");
@@ -289,9 +297,24 @@ catalogue! {
         "Frames of agents that could not be understood; the connection is closed.");
 }
 
+const fn process(kind: Kind, name: &'static str, help: &'static str) -> Family {
+    family(SELF, Scrape::Both, kind, name, &[], help)
+}
+
+/// What the library's collector tells of the process, by the names that every exporter has.
+static PROCESS: [Family; 7] = [
+    process(Kind::Counter, "process_cpu_seconds_total", "Processor time of the process, in whole seconds."),
+    process(Kind::Gauge, "process_resident_memory_bytes", "Resident memory of the process."),
+    process(Kind::Gauge, "process_virtual_memory_bytes", "Virtual memory of the process."),
+    process(Kind::Gauge, "process_open_fds", "File descriptors that are open."),
+    process(Kind::Gauge, "process_max_fds", "File descriptors that may be open."),
+    process(Kind::Gauge, "process_threads", "Threads of the process."),
+    process(Kind::Gauge, "process_start_time_seconds", "When the process began, seconds since 1970."),
+];
+
 /// Every family, sorted by section and then as listed there.
 pub fn families() -> impl Iterator<Item = &'static Family> {
-    ROWS.iter().copied().chain(COUNTERS.iter().map(|row| &row.family))
+    ROWS.iter().copied().chain(COUNTERS.iter().map(|row| &row.family)).chain(&PROCESS)
 }
 
 /// The text of `dashboards/METRICS.md`.

@@ -1,6 +1,7 @@
 //! What the daemons count about themselves, in a `prometheus` registry. Every series exists at 0 from the start, so that an
 //! alert on its rise cannot miss the first event.
 
+use prometheus::process_collector::ProcessCollector;
 use prometheus::{Encoder as _, IntCounter, IntCounterVec, Opts, Registry, TextEncoder};
 use rdmascope_model::{Cause, Metric};
 
@@ -86,6 +87,7 @@ impl AgentOwn {
             events_dropped: counter(registry, &EVENTS_DROPPED)?,
             kernel_reads: counters(registry, &KERNEL_READS)?,
         };
+        registry.register(Box::new(ProcessCollector::for_self()))?;
         for tier in TIERS {
             own.kernel_reads.with_label_values(&[tier]);
         }
@@ -127,6 +129,7 @@ impl CoordinatorOwn {
             refused: counters(registry, &AGENTS_REFUSED)?,
             frames_malformed: counter(registry, &FRAMES_MALFORMED)?,
         };
+        registry.register(Box::new(ProcessCollector::for_self()))?;
         for cause in Cause::all() {
             own.failures.with_label_values(&[cause.id()]);
         }

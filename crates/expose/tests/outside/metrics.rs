@@ -376,8 +376,9 @@ fn a_fresh_pair_has_quantiles_bandwidth_and_its_state() {
     let bandwidth =
         format!(r#"rdmascope_pair_bandwidth_bytes_per_second{A_TO_B},method="rc_write",clock="sw"}}"#);
     assert_eq!(value(&text, &bandwidth), Some("12000000000"));
-    let state = format!(r#"rdmascope_pair_state{A_TO_B},metric="latency",state="fresh"}}"#);
+    let state = format!(r#"rdmascope_pair_state{A_TO_B},metric="all",state="fresh"}}"#);
     assert_eq!(value(&text, &state), Some("1"));
+    assert_eq!(text.matches("rdmascope_pair_state{").count(), 1, "one says it for all metrics");
     assert_eq!(value(&text, "rdmascope_pairs_left_out"), Some("0"));
     assert!(text.contains("# TYPE rdmascope_pair_latency_seconds summary\n"));
 }
@@ -385,11 +386,12 @@ fn a_fresh_pair_has_quantiles_bandwidth_and_its_state() {
 #[test]
 fn pings_are_a_latency_of_their_own_method_and_clock_where_they_cover_the_pair() {
     let (a, b) = a_and_b();
-    let row = fresh(&a, &b);
+    let mut row = fresh(&a, &b);
     let text: String = pairs(1, 10, std::iter::once(row)).collect();
     let ping = r#"rdmascope_pair_latency_seconds{source_node="a",source_device="mlx5_0",target_node="b",target_device="mlx5_0/2",method="ud_network_rtt",clock="hw",quantile="0.5"}"#;
     assert_eq!(value(&text, ping), Some("0.000003"), "{text}");
     assert_eq!(text.matches("ud_network_rtt").count(), 1 + 1, "the help and one quantile");
+    row.bandwidth.state = CellState::Never;
     let without = PairRow { ping: None, ..row };
     let text: String = pairs(1, 10, std::iter::once(without)).collect();
     assert!(!text.contains(r#"metric="ping""#) && !text.contains(r#"method="ud_network_rtt""#), "{text}");
@@ -459,5 +461,5 @@ fn pairs_come_in_chunks_and_each_family_in_one_block() {
     let names: Vec<&str> = sample_lines(&text).into_iter().map(|(name, ..)| name).collect();
     let blocks = 1 + names.windows(2).filter(|pair| pair[0] != pair[1]).count();
     assert_eq!(blocks, 4);
-    assert_eq!(names.len(), 40 * 39 * 7 + 1);
+    assert_eq!(names.len(), 40 * 39 * 5 + 1);
 }

@@ -7,8 +7,8 @@ use rdmascope_expose::api::{CellState, PauseLevel};
 use rdmascope_expose::metrics::{
     AgentInput, AgentOwn, CoordinatorInput, CoordinatorOwn, FindingCounts, FindingState, GroupInput,
     IncidentInput, IncidentState, MeshInput, MetricInput, NodeFailures, PairBandwidth, PairLatency, PairPing,
-    PairRow, ProbeOutcome, QueueInput, SpreadInput, SweepInput, WorstOf, WorstPairInput, WorstRow, agent,
-    coordinator, encode, pairs, worst_pairs,
+    PairRow, PairsInput, ProbeOutcome, QueueInput, SpreadInput, SweepInput, WorstOf, WorstPairInput,
+    WorstRow, agent, coordinator, encode, pairs, worst_pairs,
 };
 use rdmascope_model::{
     Cause, Device, EndpointName, Finding, GidEntry, GidType, KernelLog, LinkLayer, LogHit, Metric, Netdev,
@@ -157,12 +157,14 @@ pub(crate) fn agent_input<'a>(snapshot: Option<&'a Snapshot>, findings: &'a [Fin
         findings,
         kernel_log: &NO_LOG,
         log_class: &|_| "error",
+        expected_rate_bps: &|_, port| (port.number == 1).then_some(200_000_000_000),
         took: &NOTHING_TOOK,
         done_at: &NOTHING_DONE,
         retransmits,
         paused: PauseLevel::Bandwidth,
         uplink_connected: true,
         mesh: None,
+        pairs: &[],
     }
 }
 
@@ -196,7 +198,17 @@ pub(crate) fn agent_text() -> String {
         longest_gap: std::time::Duration::from_millis(20),
         waited: Some(std::time::Duration::from_millis(15)),
     };
-    agent(&AgentInput { kernel_log: &log, took: &took, done_at: &done_at, mesh: Some(mesh), ..input })
+    let pairs = |metric, worst| PairsInput {
+        device: "mlx5_0",
+        port: 1,
+        metric,
+        outgoing: true,
+        pairs: [61, 1, 2],
+        worst: Some(worst),
+    };
+    let pairs = [pairs(Metric::Ping, 9_000), pairs(Metric::Bandwidth, 80_000_000_000)];
+    let (mesh, pairs) = (Some(mesh), &pairs);
+    agent(&AgentInput { kernel_log: &log, took: &took, done_at: &done_at, mesh, pairs, ..input })
         + &encode(&registry).unwrap()
 }
 

@@ -51,7 +51,7 @@ pub(crate) enum CoordinatorKind {
     #[prost(string, tag = "2")]
     Refused(String),
     #[prost(message, tag = "3")]
-    HeartbeatReply(Empty),
+    HeartbeatReply(HeartbeatReply),
     #[prost(message, tag = "4")]
     Book(Book),
     #[prost(message, tag = "5")]
@@ -70,6 +70,32 @@ pub(crate) enum CoordinatorKind {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Empty {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct HeartbeatReply {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) pairs: Vec<PairsBrief>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PairsBrief {
+    #[prost(string, tag = "1")]
+    pub(crate) device: String,
+    #[prost(uint32, tag = "2")]
+    pub(crate) port: u32,
+    #[prost(uint32, tag = "3")]
+    pub(crate) metric: u32,
+    #[prost(bool, tag = "4")]
+    pub(crate) outgoing: bool,
+    #[prost(uint32, tag = "5")]
+    pub(crate) fresh: u32,
+    #[prost(uint32, tag = "6")]
+    pub(crate) stale: u32,
+    #[prost(uint32, tag = "7")]
+    pub(crate) failed: u32,
+    #[prost(uint64, optional, tag = "8")]
+    pub(crate) worst: Option<u64>,
+}
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Hello {

@@ -99,6 +99,10 @@ fn bandwidth(bench: &mut Bench<'_>) {
     assert!(stats.worst_window_bps.is_none_or(|worst| worst <= stats.average_bps), "{stats:?}");
     expect_end(bench, Role::Source, lease, true);
     bench.wait(A_WHILE, |bench| bench.probe(Role::Target, lease).report.is_some());
+    // Whoever has told what it moved tells its end, too.
+    if matches!(bench.probe(Role::Target, lease).heard.last(), Some(TransportEvent::Effects(_))) {
+        bench.wait(LONG, |bench| bench.probe(Role::Target, lease).report.is_some());
+    }
     let report = &bench.probe(Role::Target, lease).report;
     assert!(matches!(report, None | Some(Outcome::Served)), "the target has no figures: {report:?}");
     let told = report.is_some();

@@ -15,7 +15,7 @@ fn a_good_hello_is_welcomed_with_epoch_and_pause_flags() {
     let [Action::Keep(rows, None)] = &actions[2..] else { panic!("{actions:?}") };
     assert_eq!((rows[0].kind, rows[0].node.as_str()), (RowKind::Connected, "n"));
     bench.frame(3, ToCoordinator::Heartbeat(PauseFlags::default()));
-    assert_eq!(bench.take(), [Action::Send(to, ToAgent::HeartbeatReply)]);
+    assert_eq!(bench.take(), [Action::Send(to, ToAgent::HeartbeatReply { pairs: Vec::new() })]);
     assert_eq!(bench.c.members().connected(), 1);
 }
 

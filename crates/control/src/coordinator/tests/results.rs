@@ -209,3 +209,44 @@ fn a_lease_that_nobody_answers_ends_and_frees_its_endpoints() {
     bench.sweep(&[Metric::Latency]).unwrap();
     assert_eq!(bench.take_leases().len(), 2, "both endpoints are free");
 }
+
+/// What the answer to a heartbeat says of the pairs of an agent.
+fn told(bench: &mut Bench, connection: u64) -> Vec<PairsBrief> {
+    bench.frame(connection, ToCoordinator::Heartbeat(PauseFlags::default()));
+    let replies = bench.take().into_iter().filter_map(|action| match action {
+        Action::Send(_, ToAgent::HeartbeatReply { pairs }) => Some(pairs),
+        _ => None,
+    });
+    match &replies.collect::<Vec<_>>()[..] {
+        [pairs] => pairs.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_agent_hears_how_its_pairs_do_once_for_each_count() {
+    let mut bench = Bench::apart(quiet(), 3);
+    assert_eq!(told(&mut bench, 0), [], "nobody has counted yet");
+    bench.frame(0, remembered(bench.now.wall, latency(77)));
+    let failed =
+        Failure { cause: Cause::PortDown, step: Step::Open, side: Side::Source, evidence: String::new() };
+    let mut others = remembered(bench.now.wall, Outcome::Failed(failed));
+    let ToCoordinator::Results(all) = &mut others else { panic!("{others:?}") };
+    (all[0].local, all[0].peer) = ("n2/d/1".parse().unwrap(), "n0/d/1".parse().unwrap());
+    bench.frame(2, others);
+    bench.take();
+    bench.c.count_on(bench.now);
+    let of = |outgoing, fresh, failed, worst| {
+        let (device, metric) = ("d".to_owned(), Metric::Latency);
+        PairsBrief { device, port: 1, metric, outgoing, fresh, stale: 0, failed, worst }
+    };
+    let latencies = |pairs: Vec<PairsBrief>| {
+        pairs.into_iter().filter(|pairs| pairs.metric == Metric::Latency).collect::<Vec<_>>()
+    };
+    assert_eq!(latencies(told(&mut bench, 0)), [of(true, 1, 0, Some(77)), of(false, 0, 1, None)]);
+    assert_eq!(latencies(told(&mut bench, 1)), [of(true, 0, 0, None), of(false, 1, 0, Some(77))]);
+    assert_eq!(told(&mut bench, 0), [], "it knows");
+    bench.pass(Duration::from_secs(15));
+    bench.c.count_on(bench.now);
+    assert_eq!(latencies(told(&mut bench, 0)).len(), 2, "counted again");
+}

@@ -295,6 +295,6 @@ fn who_is_in_the_way_stands_in_the_steps_of_the_probe() {
     let run = bench.c.probe(id).unwrap();
     let told =
         run.steps.iter().find(|step| step.text == "not run: busy: job 4711 of user alice holds mlx5_0");
-    assert_eq!(told.map(|step| step.side), Some(rdmascope_model::Side::Target));
+    assert_eq!(told.map(|step| step.side), Some(Side::Target));
     assert!(matches!(bench.cell(Metric::Bandwidth, "n0", "n1"), Cell::Excluded { why: Exclusion::Busy, .. }));
 }
