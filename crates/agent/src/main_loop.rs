@@ -2,9 +2,9 @@
 
 use crate::machine::{News, OwnTraffic, Watcher, held};
 use crate::uplink::{Happened, Queues};
-use crate::{Error, Stay, VERSION, http, probes, uplink};
+use crate::{Credentials, Error, Stay, VERSION, http, probes, uplink};
 use rdmascope_checks::Policy;
-use rdmascope_config::{AgentConfig, HostPort, Token, TransportKind};
+use rdmascope_config::{AgentConfig, HostPort, TransportKind};
 use rdmascope_control::agent::{Action, Agent, Event, Identity};
 use rdmascope_expose::metrics::ProbeOutcome;
 use rdmascope_host::{Clock, Host, boot_id, host_name};
@@ -48,7 +48,8 @@ pub(crate) async fn run(
     host: Host,
     (config, stay): (&AgentConfig, Stay),
     policy: Policy,
-    (coordinator, token): (HostPort, Option<Token>),
+    credentials: Credentials,
+    coordinator: HostPort,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let node = node_name(config)?;
@@ -89,7 +90,10 @@ pub(crate) async fn run(
     // Dropped with this function, and with it every task.
     let mut tasks = JoinSet::new();
     if let Some(listener) = listener {
-        tasks.spawn(http::serve(listener, Arc::clone(&shown)));
+        tasks.spawn(http::serve(listener, Arc::clone(&shown), credentials.clone()));
+    }
+    if let Some(tls) = &credentials.tls {
+        tasks.spawn(Arc::clone(tls).watch());
     }
     if tcp {
         tasks.spawn(watcher.watch_pause());
@@ -97,7 +101,7 @@ pub(crate) async fn run(
         tasks.spawn(watcher.watch());
     }
     let named = coordinator.to_string();
-    tasks.spawn(uplink::keep(coordinator, token, happened_in));
+    tasks.spawn(uplink::keep(coordinator, credentials, happened_in));
     let transport = probes::Probes::new(config.transport, &host, clock, &woken, own_address);
     let counted = BTreeMap::new();
     let ends = match stay {
