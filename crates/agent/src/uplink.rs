@@ -8,7 +8,7 @@ use rdmascope_secure::{ClientStream, PLAIN_STATUS, Tls, Trouble, trouble};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -28,6 +28,8 @@ pub(crate) const BULK_MAX: usize = 512;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// First and longest pause before dialling again. Ten seconds after a coordinator's restart all agents must be back.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3));
+/// A connection that lasted so long was a good one: after it, dialling begins with the first pause again.
+const GOOD_AFTER: Duration = Duration::from_secs(5);
 /// Bytes of the socket's buffers; frames are small.
 const BUFFER_BYTES: usize = 4 * 1024;
 
@@ -58,8 +60,12 @@ pub async fn keep(coordinator: HostPort, credentials: Credentials, happened: mps
             Ok(socket) => {
                 info!(%coordinator, "connected to the coordinator");
                 told.clear();
-                pause = PAUSE.0;
+                let began = Instant::now();
                 let why = serve(socket, &happened).await;
+                // Whoever is let in and refused at once (for its name, its version) must not come back four times a second.
+                if began.elapsed() >= GOOD_AFTER {
+                    pause = PAUSE.0;
+                }
                 warn!(%coordinator, why, "connection to the coordinator ended; trying again");
                 if happened.send(Happened::Lost).await.is_err() {
                     return;

@@ -64,6 +64,10 @@ fn keep(kept: CapabilitySet) -> std::io::Result<()> {
         Err(error) => return Err(error.into()),
     }
     let mut sets = capabilities(None)?;
+    if kept.contains(sets.permitted) && sets.inheritable.is_empty() {
+        // A unit that gave it no more may also have taken the call itself from it.
+        return Ok(());
+    }
     sets.permitted &= kept;
     sets.effective = sets.permitted;
     sets.inheritable = CapabilitySet::empty();
