@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
@@ -89,12 +90,7 @@ pub(crate) async fn run(
     };
     // Dropped with this function, and with it every task.
     let mut tasks = JoinSet::new();
-    if let Some(listener) = listener {
-        tasks.spawn(http::serve(listener, Arc::clone(&shown), credentials.clone()));
-    }
-    if let Some(tls) = &credentials.tls {
-        tasks.spawn(Arc::clone(tls).watch());
-    }
+    serve_and_watch(&mut tasks, listener, &shown, &credentials);
     if tcp {
         tasks.spawn(watcher.watch_pause());
     } else {
@@ -118,6 +114,21 @@ pub(crate) async fn run(
             Err(Error::NeverReached { coordinator: named, seconds: reached_within.as_secs() })
         }
         _ => Ok(()),
+    }
+}
+
+/// The own port, where there is one, and the files of certificates, where there are some.
+fn serve_and_watch(
+    tasks: &mut JoinSet<()>,
+    listener: Option<TcpListener>,
+    shown: &Arc<http::Shown>,
+    credentials: &Credentials,
+) {
+    if let Some(listener) = listener {
+        tasks.spawn(http::serve(listener, Arc::clone(shown), credentials.clone()));
+    }
+    if let Some(tls) = &credentials.tls {
+        tasks.spawn(Arc::clone(tls).watch());
     }
 }
 

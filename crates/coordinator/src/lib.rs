@@ -117,25 +117,10 @@ pub async fn run(
     let clock = Clock::new();
     // Wall time in milliseconds grows from one coordinator to the next, also over a lost disk.
     let epoch = clock.now().wall.0;
-    let topology = topology(config)?;
-    let settings = Settings {
-        pings_per_second: config.mesh.pings_per_second,
-        labels: config.mesh.labels,
-        coverage: config.sweep.coverage,
-        pause: config.sweep.pause,
-        services: config.services.iter().map(|(name, service)| (name.clone(), service_of(service))).collect(),
-        streams_per_leaf: config.streams_per_leaf,
-        streams_per_node: config.streams_per_node,
-        pairs_at_once: config.sweep.pairs_at_once,
-        sweep_bytes_max: u64::from(config.sweep.gigabytes_max) * 1_000_000_000,
-        rails_routed: config.rails_routed,
-        leaves: topology.leaves,
-        rails: topology.rails,
-        pods: topology.pods,
-    };
+    let settings = settings(config, topology(config)?);
     let outside = !address.ip().to_canonical().is_loopback();
     let insecure = access.operate.is_none() && !access.certificates && outside;
-    if outside && !access.certificates {
+    if outside && !access.certificates && access.operate.is_some() {
         warn!(
             "the port speaks plain text: whoever can listen on the network can read the token (tls_dir ends this)"
         );
@@ -185,6 +170,24 @@ pub async fn run(
         snapshot::save(&hub, folder);
     }
     Ok(())
+}
+
+fn settings(config: &CoordinatorConfig, topology: Topology) -> Settings {
+    Settings {
+        pings_per_second: config.mesh.pings_per_second,
+        labels: config.mesh.labels,
+        coverage: config.sweep.coverage,
+        pause: config.sweep.pause,
+        services: config.services.iter().map(|(name, service)| (name.clone(), service_of(service))).collect(),
+        streams_per_leaf: config.streams_per_leaf,
+        streams_per_node: config.streams_per_node,
+        pairs_at_once: config.sweep.pairs_at_once,
+        sweep_bytes_max: u64::from(config.sweep.gigabytes_max) * 1_000_000_000,
+        rails_routed: config.rails_routed,
+        leaves: topology.leaves,
+        rails: topology.rails,
+        pods: topology.pods,
+    }
 }
 
 /// Who is let in, and by which certificates.
