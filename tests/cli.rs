@@ -35,5 +35,7 @@ mod outputs;
 mod reports;
 #[path = "cli/screen.rs"]
 mod screen;
+#[path = "cli/secure.rs"]
+mod secure;
 #[path = "cli/selfcheck.rs"]
 mod selfcheck;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Layer of each package. A package may name only packages of lower layers in `[dependencies]`.
-const LAYERS: [(&str, u8); 18] = [
+const LAYERS: [(&str, u8); 19] = [
     ("rdmascope-model", 0),
     ("rdmascope-sys", 0),
     // Names no workspace crate: it must run before the libraries that the others need are installed.
@@ -19,6 +19,7 @@ const LAYERS: [(&str, u8); 18] = [
     ("rdmascope-config", 2),
     ("rdmascope-control", 2),
     ("rdmascope-host", 2),
+    ("rdmascope-secure", 2),
     ("rdmascope-transport", 2),
     ("rdmascope-agent", 3),
     ("rdmascope-coordinator", 3),
@@ -40,7 +41,7 @@ const PURE: [&str; 7] = [
 ];
 
 /// Outside packages that a pure crate must not name.
-const IMPURE: [&str; 12] = [
+const IMPURE: [&str; 13] = [
     "axum",
     "hyper",
     "libc",
@@ -50,6 +51,7 @@ const IMPURE: [&str; 12] = [
     "rdma-sys",
     "rtnetlink",
     "rustix",
+    "rustls",
     "tokio",
     "tokio-tungstenite",
     "ureq",

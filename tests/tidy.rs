@@ -32,6 +32,8 @@ const MAY_SPAWN: &[(&str, &str)] = &[
     ("crates/host/src/rtnl/events.rs", "a netlink connection is a task of its own by rtnetlink's design"),
     ("crates/host/src/rtnl/mod.rs", "a netlink connection is a task of its own by rtnetlink's design"),
     ("crates/host/src/snapshot.rs", "a part of the machine that hangs in the kernel costs only itself"),
+    ("crates/secure/src/server.rs", "one task for each connection, all of which the server waits for"),
+    ("crates/secure/src/tls.rs", "certificates may lie on a slow disk"),
     ("crates/sim/src/bin/faults/main.rs", "runs of the fault suite, on all processors at once"),
     ("crates/transport/src/mesh/helper.rs", "calls of one endpoint that may block in the kernel"),
     ("crates/transport/src/mesh/mod.rs", "the one poller of all endpoints of the mesh"),

@@ -34,8 +34,9 @@ pub(crate) fn binary() -> &'static Path {
 }
 
 /// Variables that tell the binary something.
-const TELLING: [&str; 8] = [
+const TELLING: [&str; 9] = [
     "RDMASCOPE_COORDINATOR",
+    "RDMASCOPE_TLS",
     "RDMASCOPE_TOKEN_FILE",
     "RUST_LOG",
     "COLUMNS",

@@ -2,24 +2,28 @@
 
 use crate::machine::Seen;
 use crate::main_loop::outcome;
-use crate::{Error, VERSION};
-use axum::Router;
+use crate::{Credentials, Error, VERSION};
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use prometheus::Registry;
 use rdmascope_checks::Policy;
-use rdmascope_expose::api::{HealthView, PauseLevel};
+use rdmascope_expose::api::{HealthView, PauseLevel, Problem};
 use rdmascope_expose::metrics::{self, AgentInput, AgentOwn, CONTENT_TYPE, MeshInput, PairsInput};
 use rdmascope_link::{PairsBrief, PauseFlags, ProbeResult};
 use rdmascope_model::Metric;
 use rdmascope_probe::mesh::MeshHealth;
+use rdmascope_secure::{Limits, Peer, Refused, Server};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tracing::{error, info};
+use tracing::info;
+
+/// Scrapers and probes of the kubelet: few, and from few addresses.
+const LIMITS: Limits = Limits { connections: 64, per_address: 16 };
 
 /// What is shown: written by the main loop, read by requests.
 pub(crate) struct Shown {
@@ -132,17 +136,51 @@ pub(crate) fn reachable(listener: &TcpListener, own: Option<IpAddr>) -> Option<S
 }
 
 /// Serves until it is dropped.
-pub(crate) async fn serve(listener: TcpListener, shown: Arc<Shown>) {
+pub(crate) async fn serve(listener: TcpListener, shown: Arc<Shown>, credentials: Credentials) {
+    let tls = credentials.tls.clone();
     if let Ok(address) = listener.local_addr() {
-        info!(%address, "agent serves /metrics and /healthz");
+        info!(%address, tls = tls.is_some(), "agent serves /metrics and /healthz");
     }
-    let router = Router::new().route("/metrics", get(all)).route("/healthz", get(healthz)).with_state(shown);
-    if let Err(error) = axum::serve(listener, router).await {
-        error!(%error, "the agent's own HTTP server stopped");
+    let counted = shown.own.clone();
+    let state = Arc::new(Served { shown, credentials });
+    let router = Router::new().route("/metrics", get(all)).route("/healthz", get(healthz)).with_state(state);
+    let refused = Box::new(move |why: Refused| counted.connection_refused(why.as_str()));
+    Server { router, tls, limits: LIMITS, refused }.serve(listener, std::future::pending()).await;
+}
+
+struct Served {
+    shown: Arc<Shown>,
+    credentials: Credentials,
+}
+
+impl Served {
+    /// In plain text whoever reaches the port reads, as with any exporter; where there are certificates, a reader's or an operator's, or
+    /// the token.
+    fn admits(&self, headers: &HeaderMap, peer: Option<&Peer>) -> bool {
+        let Credentials { token, tls } = &self.credentials;
+        let shown =
+            headers.get(header::AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+        let by_token = token.as_ref().zip(shown).is_some_and(|(token, shown)| token.matches(shown));
+        let role = peer.and_then(|peer| peer.subject.as_ref()?.role);
+        tls.is_none() || by_token || role.is_some()
     }
 }
 
-async fn all(State(shown): State<Arc<Shown>>) -> Response {
+async fn all(
+    State(served): State<Arc<Served>>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+) -> Response {
+    if !served.admits(&headers, peer.as_deref()) {
+        let problem = Problem::unauthorized();
+        let body = serde_json::to_string(&problem).unwrap_or_default();
+        let kind = [(header::CONTENT_TYPE, Problem::CONTENT_TYPE)];
+        return (StatusCode::UNAUTHORIZED, kind, body).into_response();
+    }
+    let shown = &served.shown;
+    for (file, until) in served.credentials.tls.iter().flat_map(|tls| tls.expires()) {
+        shown.own.certificate(&file, until);
+    }
     match shown.text() {
         Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),

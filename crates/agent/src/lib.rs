@@ -19,9 +19,11 @@ use rdmascope_checks::Policy;
 use rdmascope_checks::log::Rules;
 use rdmascope_config::{AgentConfig, Exposed, Token, TokenError};
 use rdmascope_host::Host;
+use rdmascope_secure::{Tls, TlsError};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Version of this program.
@@ -41,6 +43,9 @@ pub enum Error {
     /// There is no usable token.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// There are no usable certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The node has no name that can be used.
     #[error("the host name cannot be used as a node name ({0}); give --node-name")]
     NodeName(String),
@@ -83,6 +88,15 @@ pub fn rules(folder: &Path) -> Result<Rules, Error> {
     let wrong = |problems: Vec<String>| Error::Rules(problems.join("; "));
     let files = rdmascope_host::rule_files(folder).map_err(wrong)?;
     Rules::with_folder(&files).map_err(wrong)
+}
+
+/// What an agent shows to the coordinator, and trusts.
+#[derive(Clone, Default)]
+pub struct Credentials {
+    /// Shown as a bearer token.
+    pub token: Option<Token>,
+    /// With it all connections are TLS.
+    pub tls: Option<Arc<Tls>>,
 }
 
 /// How long an agent stays.
@@ -148,5 +162,8 @@ async fn start(
     }
     let coordinator = config.coordinator.clone().ok_or(Error::NoCoordinator)?;
     let token = config.token_file.as_deref().map(Token::read).transpose()?;
-    main_loop::run(host, (config, stay), policy, (coordinator, token), shutdown).await
+    // Who listens needs a certificate of its own; who only dials may show the token.
+    let read = if config.listen.is_some() { Tls::read_for_server } else { Tls::read };
+    let tls = config.tls_dir.as_deref().map(read).transpose()?.map(Arc::new);
+    main_loop::run(host, (config, stay), policy, Credentials { token, tls }, coordinator, shutdown).await
 }

@@ -2,9 +2,9 @@
 
 use crate::machine::{News, OwnTraffic, Watcher, held};
 use crate::uplink::{Happened, Queues};
-use crate::{Error, Stay, VERSION, http, probes, uplink};
+use crate::{Credentials, Error, Stay, VERSION, http, probes, uplink};
 use rdmascope_checks::Policy;
-use rdmascope_config::{AgentConfig, HostPort, Token, TransportKind};
+use rdmascope_config::{AgentConfig, HostPort, TransportKind};
 use rdmascope_control::agent::{Action, Agent, Event, Identity};
 use rdmascope_expose::metrics::ProbeOutcome;
 use rdmascope_host::{Clock, Host, boot_id, host_name};
@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
@@ -48,7 +49,8 @@ pub(crate) async fn run(
     host: Host,
     (config, stay): (&AgentConfig, Stay),
     policy: Policy,
-    (coordinator, token): (HostPort, Option<Token>),
+    credentials: Credentials,
+    coordinator: HostPort,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let node = node_name(config)?;
@@ -88,16 +90,14 @@ pub(crate) async fn run(
     };
     // Dropped with this function, and with it every task.
     let mut tasks = JoinSet::new();
-    if let Some(listener) = listener {
-        tasks.spawn(http::serve(listener, Arc::clone(&shown)));
-    }
+    serve_and_watch(&mut tasks, listener, &shown, &credentials);
     if tcp {
         tasks.spawn(watcher.watch_pause());
     } else {
         tasks.spawn(watcher.watch());
     }
     let named = coordinator.to_string();
-    tasks.spawn(uplink::keep(coordinator, token, happened_in));
+    tasks.spawn(uplink::keep(coordinator, credentials, happened_in));
     let transport = probes::Probes::new(config.transport, &host, clock, &woken, own_address);
     let counted = BTreeMap::new();
     let ends = match stay {
@@ -114,6 +114,21 @@ pub(crate) async fn run(
             Err(Error::NeverReached { coordinator: named, seconds: reached_within.as_secs() })
         }
         _ => Ok(()),
+    }
+}
+
+/// The own port, where there is one, and the files of certificates, where there are some.
+fn serve_and_watch(
+    tasks: &mut JoinSet<()>,
+    listener: Option<TcpListener>,
+    shown: &Arc<http::Shown>,
+    credentials: &Credentials,
+) {
+    if let Some(listener) = listener {
+        tasks.spawn(http::serve(listener, Arc::clone(shown), credentials.clone()));
+    }
+    if let Some(tls) = &credentials.tls {
+        tasks.spawn(Arc::clone(tls).watch());
     }
 }
 

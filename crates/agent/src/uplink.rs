@@ -1,14 +1,20 @@
 //! The connection to the coordinator: dialled, kept, and dialled again with a growing, random pause.
 
+use crate::Credentials;
 use futures_util::{SinkExt as _, StreamExt as _};
-use rdmascope_config::{HostPort, Token};
+use rdmascope_config::HostPort;
 use rdmascope_link::{FRAME_BYTES_MAX, ToAgent};
-use std::time::Duration;
+use rdmascope_secure::{ClientStream, PLAIN_STATUS, Tls, Trouble, trouble};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
-use tokio_tungstenite::tungstenite::http::StatusCode;
+use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
@@ -22,6 +28,8 @@ pub(crate) const BULK_MAX: usize = 512;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// First and longest pause before dialling again. Ten seconds after a coordinator's restart all agents must be back.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3));
+/// A connection that lasted so long was a good one: after it, dialling begins with the first pause again.
+const GOOD_AFTER: Duration = Duration::from_secs(5);
 /// Bytes of the socket's buffers; frames are small.
 const BUFFER_BYTES: usize = 4 * 1024;
 
@@ -44,16 +52,20 @@ pub struct Queues {
 }
 
 /// Keeps a connection for as long as somebody listens to what happens.
-pub async fn keep(coordinator: HostPort, token: Option<Token>, happened: mpsc::Sender<Happened>) {
+pub async fn keep(coordinator: HostPort, credentials: Credentials, happened: mpsc::Sender<Happened>) {
     let mut pause = PAUSE.0;
     let mut told = String::new();
     while !happened.is_closed() {
-        match dial(&coordinator, token.as_ref()).await {
+        match dial(&coordinator, &credentials).await {
             Ok(socket) => {
                 info!(%coordinator, "connected to the coordinator");
                 told.clear();
-                pause = PAUSE.0;
+                let began = Instant::now();
                 let why = serve(socket, &happened).await;
+                // Whoever is let in and refused at once (for its name, its version) must not come back four times a second.
+                if began.elapsed() >= GOOD_AFTER {
+                    pause = PAUSE.0;
+                }
                 warn!(%coordinator, why, "connection to the coordinator ended; trying again");
                 if happened.send(Happened::Lost).await.is_err() {
                     return;
@@ -79,7 +91,7 @@ fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(0.5 + (random % 1_000) as f64 / 2_000.0)
 }
 
-async fn dial(coordinator: &HostPort, token: Option<&Token>) -> Result<WebSocketStream<TcpStream>, String> {
+async fn dial(coordinator: &HostPort, credentials: &Credentials) -> Result<WebSocketStream<Line>, String> {
     let address = coordinator.to_string();
     let attempt = async {
         let stream = TcpStream::connect(&address).await.map_err(|e| e.to_string())?;
@@ -87,11 +99,16 @@ async fn dial(coordinator: &HostPort, token: Option<&Token>) -> Result<WebSocket
         stream.set_nodelay(true).map_err(|e| e.to_string())?;
         let mut request =
             format!("ws://{address}/api/v1/agent").into_client_request().map_err(|e| e.to_string())?;
-        if let Some(token) = token {
-            let value =
+        if let Some(token) = &credentials.token {
+            let mut value: HeaderValue =
                 format!("Bearer {}", token.secret()).parse().map_err(|_| "the token has odd characters")?;
+            value.set_sensitive(true);
             request.headers_mut().insert("authorization", value);
         }
+        let stream = match &credentials.tls {
+            Some(tls) => Line::Secure(Box::new(secured(tls, &coordinator.host, stream).await?)),
+            None => Line::Plain(stream),
+        };
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER_BYTES)
             .write_buffer_size(0)
@@ -104,10 +121,26 @@ async fn dial(coordinator: &HostPort, token: Option<&Token>) -> Result<WebSocket
     timeout(CONNECT_WITHIN, attempt).await.unwrap_or_else(|_| Err("no answer within five seconds".to_owned()))
 }
 
+async fn secured(tls: &Tls, host: &str, stream: TcpStream) -> Result<ClientStream, String> {
+    let made = tls.connect(host, stream).await;
+    made.map_err(|error| trouble(&error).map_or_else(|| error.to_string(), |trouble| told(&trouble)))
+}
+
+fn told(trouble: &Trouble) -> String {
+    format!("{}; next step: {}", trouble.what, trouble.next_step)
+}
+
 fn explained(error: &tungstenite::Error) -> String {
+    if let Some(trouble) = trouble(error) {
+        return told(&trouble);
+    }
     match error {
         tungstenite::Error::Http(response) if response.status() == StatusCode::UNAUTHORIZED => {
-            "the coordinator wants another token: give its file with --token-file".to_owned()
+            "the coordinator wants another token: give its file with --token-file, or this node's folder of `rdmascope tls init` with --tls"
+                .to_owned()
+        }
+        tungstenite::Error::Http(response) if response.status() == PLAIN_STATUS => {
+            "the coordinator speaks TLS: give a folder of `rdmascope tls init` with --tls".to_owned()
         }
         tungstenite::Error::Http(response) => {
             format!("this is no rdmascope coordinator: it answered with status {}", response.status())
@@ -116,8 +149,50 @@ fn explained(error: &tungstenite::Error) -> String {
     }
 }
 
+/// A connection with TLS or without.
+enum Line {
+    Plain(TcpStream),
+    Secure(Box<ClientStream>),
+}
+
+impl AsyncRead for Line {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(context, into),
+            Self::Secure(stream) => Pin::new(stream).poll_read(context, into),
+        }
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Secure(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Self::Secure(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Secure(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}
+
 /// Passes frames both ways until the connection ends; answers why.
-async fn serve(socket: WebSocketStream<TcpStream>, happened: &mpsc::Sender<Happened>) -> String {
+async fn serve(socket: WebSocketStream<Line>, happened: &mpsc::Sender<Happened>) -> String {
     let (control, mut control_out) = mpsc::channel(CONTROL_MAX);
     let (bulk, mut bulk_out) = mpsc::channel(BULK_MAX);
     if happened.send(Happened::Connected(Queues { control, bulk })).await.is_err() {
@@ -144,7 +219,7 @@ async fn serve(socket: WebSocketStream<TcpStream>, happened: &mpsc::Sender<Happe
                     return reason.map_or("closed by the coordinator".to_owned(), |r| r.reason.to_string());
                 }
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return error.to_string(),
+                Some(Err(error)) => return explained(&error),
                 None => return "closed by the coordinator".to_owned(),
             },
             Some(frame) = bulk_out.recv() => {

@@ -6,11 +6,13 @@ use crate::output::plain;
 use rdmascope_config::{HostPort, Token};
 use rdmascope_expose::api::{HealthView, Problem};
 use rdmascope_model::in_one_line;
+use rdmascope_secure::{CertificateDer, KEY_FILE, Material, PLAIN_STATUS, Trouble, provider, trouble};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ureq::http::Response;
+use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use ureq::{Agent, Body};
 
 /// A coordinator that is there accepts within this time, also across a wide network.
@@ -29,12 +31,16 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) struct Client {
     at: HostPort,
     token_file: Option<PathBuf>,
+    tls: Option<PathBuf>,
     agent: Agent,
 }
 
 impl Client {
-    pub(crate) fn new(at: &CoordinatorAt) -> Self {
+    /// Reads the certificates, where there is a folder of them.
+    pub(crate) fn new(at: &CoordinatorAt) -> Result<Self, Failure> {
+        let tls = at.tls.as_deref().map(tls_config).transpose()?.unwrap_or_default();
         let agent = Agent::config_builder()
+            .tls_config(tls)
             .http_status_as_error(false)
             .timeout_connect(Some(CONNECT_WITHIN))
             .timeout_global(Some(ANSWER_WITHIN))
@@ -42,7 +48,7 @@ impl Client {
             .proxy(None)
             .build()
             .new_agent();
-        Self { at: at.coordinator.clone(), token_file: at.token_file.clone(), agent }
+        Ok(Self { at: at.coordinator.clone(), token_file: at.token_file.clone(), tls: at.tls.clone(), agent })
     }
 
     /// Where it is.
@@ -52,8 +58,12 @@ impl Client {
 
     /// `GET path` as text.
     pub(crate) fn text(&self, path: &str) -> Result<String, Failure> {
-        let answer = self.agent.get(self.url(path)).call();
-        self.body(answer)
+        let mut request = self.agent.get(self.url(path));
+        // Where reading needs no token, one that this user may not read is none that is missed.
+        if let Ok(Some(token)) = self.token() {
+            request = request.header("Authorization", token);
+        }
+        self.body(request.call())
     }
 
     /// `GET path` as a value.
@@ -92,7 +102,8 @@ impl Client {
     }
 
     fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.at)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}{path}", self.at)
     }
 
     fn body(&self, answer: Result<Response<Body>, ureq::Error>) -> Result<String, Failure> {
@@ -136,6 +147,15 @@ impl Client {
     }
 
     fn unreachable(&self, error: &ureq::Error) -> Failure {
+        let told = match error {
+            ureq::Error::Rustls(error) => trouble(error),
+            ureq::Error::Io(error) => trouble(error),
+            _ => None,
+        };
+        if let Some(Trouble { what, next_step }) = told {
+            return Failure::new(code::FAILED, format!("the coordinator at {}: {what}", self.at))
+                .then(next_step);
+        }
         let why = match error {
             ureq::Error::Io(error) => error.to_string(),
             ureq::Error::HostNotFound => "no such host".to_owned(),
@@ -160,9 +180,15 @@ impl Client {
         }
         let failure = Failure::new(code::FAILED, words);
         match (status, &self.token_file) {
+            (PLAIN_STATUS, _) => failure.then("give a folder of `rdmascope tls init` with --tls FOLDER, or name it in RDMASCOPE_TLS"),
             (401, None) => failure.then(
-                "give the file of the coordinator's token with --token-file FILE, or name it in RDMASCOPE_TOKEN_FILE",
+                "give the file of the coordinator's token with --token-file FILE, or name it in RDMASCOPE_TOKEN_FILE; where it speaks \
+                 TLS, an operator's certificate with --tls FOLDER does it, too",
             ),
+            (401, Some(file)) if Token::read(file).is_err() => {
+                let why = Token::read(file).err().map_or_else(String::new, |error| in_one_line(&error));
+                failure.then(why)
+            }
             (401, Some(file)) => failure.then(format!(
                 "the coordinator was started with another token than the one in {}: copy its file to here",
                 file.display()
@@ -171,6 +197,29 @@ impl Client {
             _ => failure,
         }
     }
+}
+
+/// What ureq needs of a folder: whom to trust, and who we are where that is in it.
+fn tls_config(folder: &Path) -> Result<TlsConfig, Failure> {
+    let material = Material::read(folder).map_err(|error| Failure::new(code::CONFIG, in_one_line(&error)))?;
+    let owned = |list: &[CertificateDer<'static>]| -> Vec<Certificate<'static>> {
+        list.iter().map(|der| Certificate::from_der(der).to_owned()).collect()
+    };
+    let own = match material.chain.as_slice() {
+        [] => None,
+        chain => {
+            let unread =
+                || Failure::new(code::CONFIG, format!("{} cannot be read", folder.join(KEY_FILE).display()));
+            let pem = std::fs::read(folder.join(KEY_FILE)).map_err(|_| unread())?;
+            let key = PrivateKey::from_pem(&pem).map_err(|_| unread())?;
+            Some(ClientCert::new_with_certs(&owned(chain), key))
+        }
+    };
+    Ok(TlsConfig::builder()
+        .root_certs(RootCerts::new_with_certs(&owned(&material.authorities)))
+        .client_cert(own)
+        .unversioned_rustls_crypto_provider(provider())
+        .build())
 }
 
 /// A name as one segment or value of a URL.

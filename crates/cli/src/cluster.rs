@@ -14,7 +14,7 @@ use rdmascope_expose::api::{
 
 /// `rdmascope findings`.
 pub(crate) fn findings(flags: &FindingsFlags) -> Result<u8, Failure> {
-    let client = Client::new(&flags.at);
+    let client = Client::new(&flags.at)?;
     let path = flags.node.as_ref().map_or_else(
         || "/api/v1/findings".to_owned(),
         |node| format!("/api/v1/findings?node={}", escaped(node)),
@@ -96,7 +96,7 @@ fn finding_words(findings: &[NodeFinding], all: bool) -> String {
 
 /// `rdmascope events`.
 pub(crate) fn events(flags: &EventsFlags) -> Result<u8, Failure> {
-    let client = Client::new(&flags.at);
+    let client = Client::new(&flags.at)?;
     let mut path = format!("/api/v1/events?limit={}", flags.limit);
     if let Some(node) = &flags.node {
         path.push_str(&format!("&node={}", escaped(node)));
@@ -159,7 +159,7 @@ pub(crate) fn ack(flags: &AckFlags) -> Result<u8, Failure> {
         note: flags.note.clone(),
         undo: flags.undo,
     };
-    let client = Client::new(&flags.at);
+    let client = Client::new(&flags.at)?;
     let answer: AcknowledgeAnswer = client
         .post("/api/v1/acknowledgements", &request)
         .map_err(|failure| what_there_is(&client, failure, flags))?;
@@ -198,7 +198,7 @@ fn what_there_is(client: &Client, failure: Failure, flags: &AckFlags) -> Failure
 
 /// `rdmascope maintenance`.
 pub(crate) fn maintenance(flags: &MaintenanceFlags) -> Result<u8, Failure> {
-    let client = Client::new(&flags.at);
+    let client = Client::new(&flags.at)?;
     let list: MaintenanceList = match (&flags.nodes, flags.how_long, flags.end) {
         (None, ..) => client.get("/api/v1/maintenance")?,
         (Some(_), None, false) => {

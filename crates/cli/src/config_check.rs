@@ -1,10 +1,13 @@
 //! `rdmascope config check`: every problem of a config file at once, or what applies.
 
 use crate::failure::{Failure, code};
-use crate::output::{print_json, show};
+use crate::output::{plain, print_json, show};
+use crate::tls::left;
 use rdmascope_config::{AgentConfig, Config, CoordinatorConfig, LogFormat, TransportKind, read_topology};
 use rdmascope_expose::api::ConfigReport;
+use rdmascope_host::Clock;
 use rdmascope_model::in_one_line;
+use rdmascope_secure::Material;
 use std::fmt::Display;
 use std::path::Path;
 
@@ -73,10 +76,11 @@ fn agent(agent: &AgentConfig) -> String {
     let devices =
         if agent.devices.is_empty() { "all RDMA devices".to_owned() } else { agent.devices.join(", ") };
     format!(
-        "agent\n  coordinator {}\n  token {}\n  node name {}\n  devices {devices}\n  transport {transport}\n  \
+        "agent\n  coordinator {}\n  token {}\n  certificates {}\n  node name {}\n  devices {devices}\n  transport {transport}\n  \
          own metrics {}\n  pause file {}\n",
         or(agent.coordinator.as_ref(), "not given: needs --coordinator"),
         or(agent.token_file.as_ref().map(|file| file.display()), "none"),
+        certificates(agent.tls_dir.as_deref()),
         or(agent.node_name.as_ref(), "the host name"),
         or(agent.listen, "none"),
         agent.state_dir.join("pause").display()
@@ -85,11 +89,16 @@ fn agent(agent: &AgentConfig) -> String {
 
 fn coordinator(coordinator: &CoordinatorConfig) -> String {
     format!(
-        "coordinator\n  listens on {}\n  token {}\n  state {}\n  {} pings per second and endpoint\n  \
+        "coordinator\n  listens on {}\n  token {}\n  token for reading {}\n  certificates {}\n  state {}\n  {} pings per second and endpoint\n  \
          all pairs within {} s, then {} s rest\n  metrics of single pairs up to {} pairs\n  topology {}\n  \
          at most {} streams across a leaf's uplinks, {} on a node\n  maintenance {}\n",
         coordinator.listen,
         or(coordinator.token_file.as_ref().map(|file| file.display()), "none"),
+        or(
+            coordinator.read_token_file.as_ref().map(|file| file.display()),
+            "none: whoever reaches it may look"
+        ),
+        certificates(coordinator.tls_dir.as_deref()),
         or(coordinator.state_dir.as_ref().map(|folder| folder.display()), "is not kept over a restart"),
         coordinator.mesh.pings_per_second,
         coordinator.sweep.coverage.as_secs_f64(),
@@ -106,6 +115,21 @@ fn coordinator(coordinator: &CoordinatorConfig) -> String {
             "only by hand"
         )
     )
+}
+
+/// Whom the certificate of a folder is for, and until when; the other role's folder need not be on this machine.
+fn certificates(folder: Option<&Path>) -> String {
+    let Some(folder) = folder else { return "none: plain text".to_owned() };
+    match Material::read(folder) {
+        Ok(material) => {
+            let now = Clock::new().now().wall;
+            let until = material.expires.iter().map(|(_, until)| *until).min().unwrap_or(now);
+            let name = material.subject.as_ref().map_or("nobody", |subject| subject.name.as_str());
+            format!("of {}: for {}, {}", folder.display(), plain(name), left(until, now))
+        }
+        Err(_) if !folder.exists() => format!("of {}, which is not on this machine", folder.display()),
+        Err(error) => format!("of {}, which cannot be used: {}", folder.display(), in_one_line(&error)),
+    }
 }
 
 fn or(value: Option<impl Display>, otherwise: &str) -> String {

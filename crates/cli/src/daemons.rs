@@ -1,12 +1,13 @@
 //! `rdmascope coordinator` and `rdmascope agent`: settings from file and flags, a runtime, an orderly end on a signal.
 
-use crate::arguments::{AgentFlags, CoordinatorFlags, Transport};
+use crate::daemon_arguments::{AgentFlags, CoordinatorFlags, Transport};
 use crate::failure::{Failure, code};
 use crate::selfcheck::SelfcheckFlags;
 use crate::{config_check, logs};
 use rdmascope_agent::Stay;
 use rdmascope_checks::Policy;
 use rdmascope_config::{AgentConfig, Config, CoordinatorConfig, TransportKind};
+use rdmascope_host::{keep_what_a_coordinator_needs, keep_what_an_agent_needs};
 use rdmascope_model::in_one_line;
 use std::future::Future;
 use std::io::Write as _;
@@ -27,12 +28,16 @@ pub(crate) fn coordinator(flags: &CoordinatorFlags) -> Result<u8, Failure> {
     let coordinator = over_coordinator(config.coordinator, flags);
     coordinator.exposure().map_err(|exposed| Failure::new(code::CONFIG, exposed.to_string()))?;
     logs::set_up(&config.log)?;
-    let exposed = coordinator.token_file.is_none() && !coordinator.listen.ip().to_canonical().is_loopback();
+    let guarded = coordinator.token_file.is_some() || coordinator.tls_dir.is_some();
+    let exposed = !guarded && !coordinator.listen.ip().to_canonical().is_loopback();
     if exposed {
         warn!(listen = %coordinator.listen, "INSECURE: anybody who reaches this address can start probes");
     }
+    given_up(keep_what_a_coordinator_needs(coordinator.listen.port()));
     until_signal(|stop| async move {
         let shutdown = async { drop(stop.await) };
+        let scheme = if coordinator.tls_dir.is_some() { "https" } else { "http" };
+        let announce = |address| announce(scheme, address);
         rdmascope_coordinator::run(&coordinator, announce, shutdown).await.map_err(coordinator_failed)
     })
 }
@@ -43,6 +48,7 @@ pub(crate) fn coordinator_of_selfcheck(flags: &SelfcheckFlags) -> Result<Coordin
     let coordinator = CoordinatorConfig {
         listen: flags.listen.unwrap_or(config.coordinator.listen),
         token_file: flags.at.token_file.clone().or(config.coordinator.token_file),
+        tls_dir: flags.at.tls.clone().or(config.coordinator.tls_dir),
         insecure: flags.insecure || config.coordinator.insecure,
         state_dir: None,
         ..config.coordinator
@@ -62,11 +68,19 @@ pub(crate) fn agent(flags: &AgentFlags) -> Result<u8, Failure> {
     }
     agent.exposure().map_err(|exposed| Failure::new(code::CONFIG, exposed.to_string()))?;
     logs::set_up(&config.log)?;
+    given_up(keep_what_an_agent_needs(agent.listen.map(|listen| listen.port())));
     let stay = if flags.once { Stay::Once { reached_within: flags.wait } } else { Stay::Always };
     until_signal(|stop| async move {
         let shutdown = async { drop(stop.await) };
         rdmascope_agent::run_for(&agent, policy, stay, shutdown).await.map_err(agent_failed)
     })
+}
+
+/// Tells what became of giving up capabilities; nobody is worse off without than before there was such a thing.
+fn given_up(done: std::io::Result<()>) {
+    if let Err(error) = done {
+        warn!(%error, "capabilities that are not needed could not be given up: whoever takes this process over has them");
+    }
 }
 
 /// The settings of a file, or the defaults.
@@ -79,6 +93,8 @@ fn over_coordinator(config: CoordinatorConfig, flags: &CoordinatorFlags) -> Coor
     CoordinatorConfig {
         listen: flags.listen.unwrap_or(config.listen),
         token_file: flags.token_file.clone().or(config.token_file),
+        read_token_file: flags.read_token_file.clone().or(config.read_token_file),
+        tls_dir: flags.tls.clone().or(config.tls_dir),
         insecure: flags.insecure || config.insecure,
         state_dir: flags.state_dir.clone().or(config.state_dir),
         ..config
@@ -93,6 +109,7 @@ fn over_agent(config: AgentConfig, flags: &AgentFlags) -> AgentConfig {
     AgentConfig {
         coordinator: flags.coordinator.clone().or(config.coordinator),
         token_file: flags.token_file.clone().or(config.token_file),
+        tls_dir: flags.tls.clone().or(config.tls_dir),
         node_name: flags.node_name.clone().or(config.node_name),
         devices: if flags.devices.is_empty() { config.devices } else { flags.devices.clone() },
         transport: transport.unwrap_or(config.transport),
@@ -106,19 +123,19 @@ fn over_agent(config: AgentConfig, flags: &AgentFlags) -> AgentConfig {
 }
 
 /// The one line on standard output: people click on it, scripts read the port from it.
-fn announce(address: SocketAddr) {
+fn announce(scheme: &str, address: SocketAddr) {
     // A coordinator whose standard output is closed works all the same.
-    let _ = writeln!(std::io::stdout(), "listening on http://{address}");
+    let _ = writeln!(std::io::stdout(), "listening on {scheme}://{address}");
 }
 
 pub(crate) fn coordinator_failed(error: rdmascope_coordinator::Error) -> Failure {
     use rdmascope_coordinator::Error;
     match &error {
         Error::Listen { address, source } => cannot_listen(*address, source, "coordinator"),
-        Error::Exposed(_) | Error::Token(_) | Error::Topology(_) => {
+        Error::Exposed(_) | Error::Token(_) | Error::Tls(_) | Error::ReadAlone | Error::Topology(_) => {
             Failure::new(code::CONFIG, in_one_line(&error))
         }
-        Error::Metrics(_) | Error::Serve(_) => Failure::new(code::FAILED, in_one_line(&error)),
+        Error::Metrics(_) | Error::Port(_) => Failure::new(code::FAILED, in_one_line(&error)),
     }
 }
 
@@ -126,8 +143,9 @@ fn agent_failed(error: rdmascope_agent::Error) -> Failure {
     use rdmascope_agent::Error;
     match &error {
         Error::Listen { address, source } => cannot_listen(*address, source, "agent"),
-        Error::Exposed(_) | Error::Token(_) => Failure::new(code::CONFIG, in_one_line(&error)),
-        Error::Rules(_) => Failure::new(code::CONFIG, in_one_line(&error)),
+        Error::Exposed(_) | Error::Token(_) | Error::Tls(_) | Error::Rules(_) => {
+            Failure::new(code::CONFIG, in_one_line(&error))
+        }
         Error::NeverReached { .. } => Failure::new(code::FAILED, in_one_line(&error)).then(
             "is the coordinator running there, and can this node reach it? wait longer with --wait TIME",
         ),

@@ -16,7 +16,7 @@ pub(crate) fn run(flags: &DiagnoseFlags) -> Result<u8, Failure> {
 }
 
 fn judge(flags: &DiagnoseFlags) -> Result<u8, Failure> {
-    let client = Client::new(&flags.at);
+    let client = Client::new(&flags.at)?;
     let path = match &flags.nodes {
         None => "/api/v1/diagnosis".to_owned(),
         Some(nodes) => {

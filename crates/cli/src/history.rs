@@ -50,7 +50,7 @@ pub(crate) struct HistoryFlags {
 
 /// Runs it.
 pub(crate) fn run(flags: &HistoryFlags) -> Result<u8, Failure> {
-    let client = Client::new(&flags.at);
+    let client = Client::new(&flags.at)?;
     let pair = format!("source={}&target={}", escaped(&flags.source), escaped(&flags.target));
     if flags.pin || flags.unpin {
         let list: PinList = client.set(&format!("/api/v1/history/pins?{pair}"), flags.pin)?;

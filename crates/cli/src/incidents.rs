@@ -9,7 +9,7 @@ use rdmascope_expose::api::{IncidentDetail, IncidentList, IncidentView, PartView
 
 /// Runs it.
 pub(crate) fn run(flags: &IncidentsFlags) -> Result<u8, Failure> {
-    let client = Client::new(&flags.at);
+    let client = Client::new(&flags.at)?;
     if let Some(id) = flags.id {
         let path = format!("/api/v1/incidents/{id}");
         let text = client.text(&path).map_err(|failure| match failure.is_unknown_name() {

@@ -9,6 +9,7 @@ mod cluster;
 mod cluster_arguments;
 mod columns;
 mod config_check;
+mod daemon_arguments;
 mod daemons;
 mod diagnose;
 mod explain;
@@ -34,6 +35,7 @@ mod selfcheck;
 mod similar;
 mod simulate;
 mod sweep;
+mod tls;
 mod written;
 
 use arguments::{Arguments, Command, ConfigCommand};
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Gids(flags) => gids::run(flags),
         Command::Config(ConfigCommand::Check { file, json }) => config_check::run(file, *json),
         Command::Config(ConfigCommand::Manifest { root }) => check::manifest(root.clone()),
+        Command::Tls(command) => tls::run(command),
         Command::Schema(flags) => written::schema(flags),
         Command::Completions(flags) => written::completions(flags),
         Command::Man(flags) => written::man(flags),

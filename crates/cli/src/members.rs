@@ -21,15 +21,15 @@ const REASONS_MAX: usize = 5;
 pub(crate) fn run(flags: &NodesFlags) -> Result<u8, Failure> {
     match &flags.command {
         None => list(flags),
-        Some(NodesCommand::Remove { node, json, at }) => change(&Client::new(at), node, None, *json),
+        Some(NodesCommand::Remove { node, json, at }) => change(&Client::new(at)?, node, None, *json),
         Some(NodesCommand::Rename { node, to, json, at }) => {
-            change(&Client::new(at), node, Some(to.clone()), *json)
+            change(&Client::new(at)?, node, Some(to.clone()), *json)
         }
     }
 }
 
 fn list(flags: &NodesFlags) -> Result<u8, Failure> {
-    let client = Client::new(&flags.at);
+    let client = Client::new(&flags.at)?;
     let NodeList { nodes } = client.get("/api/v1/nodes")?;
     let EndpointList { endpoints } = client.get("/api/v1/endpoints")?;
     let mut report = NodesReport { nodes, endpoints };

@@ -18,7 +18,7 @@ pub(crate) fn run(flags: &PauseFlags, pause: bool) -> Result<u8, Failure> {
         bandwidth_only: flags.bandwidth,
     };
     let path = if pause { "/api/v1/pause" } else { "/api/v1/resume" };
-    let client = Client::new(&flags.at);
+    let client = Client::new(&flags.at)?;
     let names: Vec<&str> = flags.nodes.iter().map(String::as_str).collect();
     let view: PauseView =
         client.post(path, &request).map_err(|failure| similar::named(&client, failure, &names))?;

@@ -25,7 +25,7 @@ const BETWEEN_LONG: Duration = Duration::from_millis(500);
 
 /// Runs it.
 pub(crate) fn run(flags: &ProbeFlags) -> Result<u8, Failure> {
-    let client = Client::new(&flags.at);
+    let client = Client::new(&flags.at)?;
     let mut seen: Vec<ProbeView> = Vec::new();
     if let Some(target) = &flags.incast {
         let request = IncastRequest {

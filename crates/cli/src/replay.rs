@@ -26,7 +26,7 @@ const LISTED_MAX: usize = 20;
 pub(crate) fn run(flags: &ReplayFlags) -> Result<u8, Failure> {
     let limits = config_check::load(&flags.policy)?.policy.limits;
     let since = flags.since.before(Clock::new().now().wall);
-    let client = Client::new(&flags.at);
+    let client = Client::new(&flags.at)?;
     let events = raised(&client, since, flags.node.as_deref())?;
     let mut path = format!("/api/v1/incidents?since={since}");
     path.push_str(&flags.node.as_ref().map(|node| format!("&node={}", escaped(node))).unwrap_or_default());

@@ -23,7 +23,7 @@ const ENDPOINTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// Runs it.
 pub(crate) fn run(flags: &SweepFlags) -> Result<u8, Failure> {
-    let client = Client::new(&flags.at);
+    let client = Client::new(&flags.at)?;
     let mut progress = Progress::new();
     if let Some(wanted) = flags.min_endpoints {
         wait_for_endpoints(&client, wanted, &mut progress)?;

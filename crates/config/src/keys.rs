@@ -31,7 +31,7 @@ pub(crate) const SECTIONS: [(&str, &str); 6] = [
 ];
 
 /// The keys, in the order of the reference; keys of one section stand together, after those of its parent.
-pub(crate) const KEYS: [Key; 30] = [
+pub(crate) const KEYS: [Key; 33] = [
     Key {
         path: "agent.coordinator",
         form: "HOST:PORT",
@@ -46,6 +46,15 @@ pub(crate) const KEYS: [Key; 30] = [
         example: "/etc/rdmascope/token",
         doc: "File with the token that the coordinator asks for, the same on all nodes; mode 0640 or tighter. \
               No default: without one, only a coordinator without a token lets the agent in.",
+    },
+    Key {
+        path: "agent.tls_dir",
+        form: "absolute path",
+        default: None,
+        example: "/etc/rdmascope/tls",
+        doc: "Folder of this node's certificate (ca.crt, tls.crt, tls.key), as `rdmascope tls init` makes one for each node: the \
+              coordinator is called by TLS and must have a certificate of this CA, and so must whoever reads the port of `listen`, unless \
+              the token is shown. New files are read within a minute. No default: plain text, where the coordinator speaks it.",
     },
     Key {
         path: "agent.node_name",
@@ -93,7 +102,7 @@ pub(crate) const KEYS: [Key; 30] = [
         form: "true | false",
         default: Some("false"),
         example: "",
-        doc: "Lets `listen` be an address that other machines can reach although there is no token_file. Default: \
+        doc: "Lets `listen` be an address that other machines can reach although there is neither token_file nor tls_dir. Default: \
               false, so that nobody opens a port by accident.",
     },
     Key {
@@ -126,7 +135,7 @@ pub(crate) const KEYS: [Key; 30] = [
         default: Some("127.0.0.1:8080"),
         example: "",
         doc: "Agents, web page, API and /metrics, all on this port. Default: this machine only, until there is a \
-              token_file.",
+              token_file or a tls_dir.",
     },
     Key {
         path: "coordinator.token_file",
@@ -134,14 +143,32 @@ pub(crate) const KEYS: [Key; 30] = [
         default: None,
         example: "/etc/rdmascope/token",
         doc: "File with the token that agents and writing API calls must show; mode 0640 or tighter. Reading needs \
-              none. No default: a token that everybody knows is worse than none.",
+              none, unless read_token_file is set. No default: a token that everybody knows is worse than none.",
+    },
+    Key {
+        path: "coordinator.read_token_file",
+        form: "absolute path",
+        default: None,
+        example: "/etc/rdmascope/read-token",
+        doc: "File with a second token, which lets whoever shows it look and nothing else. With it, everything but /healthz and /readyz \
+              wants one of the two tokens or an operator's or reader's certificate; browsers ask for it as a password. Default: whoever \
+              reaches the port may look.",
+    },
+    Key {
+        path: "coordinator.tls_dir",
+        form: "absolute path",
+        default: None,
+        example: "/etc/rdmascope/tls",
+        doc: "Folder of the coordinator's certificate (ca.crt, tls.crt, tls.key; made by `rdmascope tls init`): the port speaks TLS and \
+              nothing else. A certificate of ca.crt counts in place of the token: a node's for the agent of that node, an operator's for \
+              calls that write. New files are read within a minute. No default: plain text.",
     },
     Key {
         path: "coordinator.insecure",
         form: "true | false",
         default: Some("false"),
         example: "",
-        doc: "Lets `listen` be an address that other machines can reach although there is no token_file: anybody \
+        doc: "Lets `listen` be an address that other machines can reach although there is neither token_file nor tls_dir: anybody \
               who reaches it can then start probes. Default: false.",
     },
     Key {

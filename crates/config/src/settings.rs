@@ -33,6 +33,8 @@ pub struct AgentConfig {
     pub coordinator: Option<HostPort>,
     /// File with the token to show.
     pub token_file: Option<PathBuf>,
+    /// Folder of the node's certificate; `None`: plain text.
+    pub tls_dir: Option<PathBuf>,
     /// Name of the node; `None`: the host name.
     pub node_name: Option<String>,
     /// RDMA devices to use; empty: all.
@@ -69,6 +71,10 @@ pub struct CoordinatorConfig {
     pub listen: SocketAddr,
     /// File with the token that agents and writing calls must show.
     pub token_file: Option<PathBuf>,
+    /// File with the token of those who only look; `None`: looking needs nothing.
+    pub read_token_file: Option<PathBuf>,
+    /// Folder of the coordinator's certificate; `None`: plain text.
+    pub tls_dir: Option<PathBuf>,
     /// `listen` may be reachable without a token.
     pub insecure: bool,
     /// Folder that keeps the matrix over a restart; `None`: nothing is kept.
@@ -177,11 +183,11 @@ impl Default for Config {
     }
 }
 
-/// A port would be open to other machines without a token.
+/// A port would be open to other machines without a token or certificates.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{key} is {listen}, which other machines can reach, but there is no token: make one (openssl rand -hex 32) and \
-     name its file with token_file, or listen on 127.0.0.1, or accept the risk with insecure"
+     name its file with token_file, or name a folder of `rdmascope tls init` with tls_dir, or listen on 127.0.0.1, or accept the risk with insecure"
 )]
 pub struct Exposed {
     /// The key, such as `coordinator.listen`.
@@ -196,7 +202,8 @@ impl AgentConfig {
     /// # Errors
     /// It would.
     pub fn exposure(&self) -> Result<(), Exposed> {
-        self.listen.map_or(Ok(()), |listen| exposure("agent.listen", listen, &self.token_file, self.insecure))
+        let (guards, insecure) = ([&self.token_file, &self.tls_dir], self.insecure);
+        self.listen.map_or(Ok(()), |listen| exposure("agent.listen", listen, guards, insecure))
     }
 }
 
@@ -206,17 +213,17 @@ impl CoordinatorConfig {
     /// # Errors
     /// It would.
     pub fn exposure(&self) -> Result<(), Exposed> {
-        exposure("coordinator.listen", self.listen, &self.token_file, self.insecure)
+        exposure("coordinator.listen", self.listen, [&self.token_file, &self.tls_dir], self.insecure)
     }
 }
 
 fn exposure(
     key: &'static str,
     listen: SocketAddr,
-    token_file: &Option<PathBuf>,
+    guards: [&Option<PathBuf>; 2],
     insecure: bool,
 ) -> Result<(), Exposed> {
-    if listen.ip().to_canonical().is_loopback() || token_file.is_some() || insecure {
+    if listen.ip().to_canonical().is_loopback() || guards.iter().any(|guard| guard.is_some()) || insecure {
         Ok(())
     } else {
         Err(Exposed { key, listen })
@@ -251,6 +258,7 @@ pub(crate) fn build(root: &Node, found: &mut Vec<Found>) -> Option<Config> {
 fn agent(reader: &mut Reader<'_>) -> Option<AgentConfig> {
     let coordinator = reader.may("agent.coordinator", values::host_port);
     let token_file = reader.may("agent.token_file", token_path);
+    let tls_dir = reader.may("agent.tls_dir", values::absolute_path);
     let node_name = reader.may("agent.node_name", values::node_name);
     let devices = reader.may("agent.devices", values::devices);
     let transport = reader.must("agent.transport", |value| {
@@ -265,6 +273,7 @@ fn agent(reader: &mut Reader<'_>) -> Option<AgentConfig> {
     Some(AgentConfig {
         coordinator: coordinator?,
         token_file: token_file?,
+        tls_dir: tls_dir?,
         node_name: node_name?,
         devices: devices?.unwrap_or_default(),
         transport: transport?,
@@ -281,6 +290,8 @@ fn coordinator(reader: &mut Reader<'_>) -> Option<CoordinatorConfig> {
     const HOUR: Duration = Duration::from_secs(3600);
     let listen = reader.must("coordinator.listen", values::socket_address);
     let token_file = reader.may("coordinator.token_file", token_path);
+    let read_token_file = reader.may("coordinator.read_token_file", token_path);
+    let tls_dir = reader.may("coordinator.tls_dir", values::absolute_path);
     let insecure = reader.must("coordinator.insecure", values::truth);
     let state_dir = reader.may("coordinator.state_dir", values::absolute_path);
     let services = reader.may("coordinator.services", services::services);
@@ -303,6 +314,8 @@ fn coordinator(reader: &mut Reader<'_>) -> Option<CoordinatorConfig> {
     Some(CoordinatorConfig {
         listen: listen?,
         token_file: token_file?,
+        read_token_file: read_token_file?,
+        tls_dir: tls_dir?,
         insecure: insecure?,
         state_dir: state_dir?,
         services: services?.unwrap_or_default(),

@@ -94,7 +94,7 @@ fn values_of_the_wrong_type_say_what_belongs_there() {
     refused(
         "agent: verbs\n",
         &[
-            "1 agent: must be a section | indent its keys below it by two spaces: `coordinator`, `token_file`, \
+            "1 agent: must be a section | indent its keys below it by two spaces: `coordinator`, `token_file`, `tls_dir`, \
          `node_name`, `devices`, `transport`, `listen`, `state_dir`, `insecure`, `workloads`, `kernel_log`, \
          `log_rules`",
         ],

@@ -210,8 +210,8 @@ fn every_field_of_the_settings_is_documented() {
         assert!(documented, "field `{field}` has no row in keys.rs:\n{debug}");
         fields += 1;
     }
-    assert_eq!(fields, 30 + 6, "30 keys and 6 sections");
-    assert_eq!(text.lines().filter(|line| is_key(line)).count(), 30);
+    assert_eq!(fields, 33 + 6, "33 keys and 6 sections");
+    assert_eq!(text.lines().filter(|line| is_key(line)).count(), 33);
 }
 
 fn shipped(name: &str) -> PathBuf {

@@ -3,13 +3,14 @@
 use crate::hub::Hub;
 use crate::query::Query;
 use crate::{
-    commands, diagnosis, discovery, findings, incidents, metrics, page, pair_history, report, socket, stream,
-    sweeps as sweep_views, views,
+    access, commands, diagnosis, discovery, findings, incidents, metrics, page, pair_history, report, socket,
+    stream, sweeps as sweep_views, views,
 };
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use rdmascope_control::coordinator::COUNTED_AT_ONCE_MAX;
@@ -34,7 +35,7 @@ pub(crate) fn router(hub: Arc<Hub>) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics::all))
         .route("/metrics/pairs", get(metrics::pairs))
-        .route("/api/v1/agent", get(socket::upgrade))
+        .route(access::AGENTS, get(socket::upgrade))
         .route("/api/v1/openapi.json", get(document))
         .route("/api/v1/sd/prometheus", get(discovery::prometheus))
         .route("/api/v1/status", get(status))
@@ -70,6 +71,7 @@ pub(crate) fn router(hub: Arc<Hub>) -> Router {
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn_with_state(Arc::clone(&hub), access::guard))
         .with_state(hub)
 }
 

@@ -1,12 +1,14 @@
-//! The calls that change something or put load on the cluster: they need the token where there is one.
+//! The calls that change something or put load on the cluster: they need the role for it.
 
+use crate::access::Caller;
 use crate::api::{BODY_BYTES_MAX, bad_number, json, problem};
 use crate::hub::Hub;
 use crate::{report, sweeps, views};
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::Response;
 use rdmascope_control::coordinator::{self, CommandError, Measure, PairRequest};
 use rdmascope_expose::api::{
@@ -18,11 +20,6 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tracing::info;
 
-/// The bearer token of a request.
-pub(crate) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
-    headers.get(header::AUTHORIZATION)?.as_bytes().strip_prefix(b"Bearer ")
-}
-
 /// What a refused command answers.
 pub(crate) fn refused(error: &CommandError) -> Response {
     problem(&match error {
@@ -33,19 +30,17 @@ pub(crate) fn refused(error: &CommandError) -> Response {
     })
 }
 
-/// Whether a request may change something or put load on the cluster. The one place where roles come in: today whoever shows the token
-/// may do everything.
-pub(crate) fn may_operate(hub: &Hub, headers: &HeaderMap) -> Result<(), Box<Problem>> {
-    if hub.admits(bearer(headers)) { Ok(()) } else { Err(Box::new(Problem::unauthorized())) }
+/// Whether a request may change something or put load on the cluster; `access` says who its sender is.
+pub(crate) fn may_operate(caller: Caller) -> Result<(), Box<Problem>> {
+    if caller.operates() { Ok(()) } else { Err(Box::new(Problem::unauthorized())) }
 }
 
-/// Checks the token and reads the body; an empty body is the default request.
+/// Checks the role and reads the body; an empty body is the default request.
 pub(crate) fn request<T: DeserializeOwned>(
-    hub: &Hub,
-    headers: &HeaderMap,
+    caller: Caller,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<T, Box<Problem>> {
-    may_operate(hub, headers)?;
+    may_operate(caller)?;
     let body = body.map_err(|_| Box::new(Problem::too_large(BODY_BYTES_MAX as u64)))?;
     let body: &[u8] = if body.is_empty() { b"{}" } else { &body };
     serde_json::from_slice(body).map_err(|error| Box::new(Problem::bad_request(error.to_string())))
@@ -54,10 +49,10 @@ pub(crate) fn request<T: DeserializeOwned>(
 /// `POST /api/v1/sweeps`.
 pub(crate) async fn start_sweep(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    let request: SweepRequest = match request(&hub, &headers, body) {
+    let request: SweepRequest = match request(caller, body) {
         Ok(request) => request,
         Err(wrong) => return problem(&wrong),
     };
@@ -96,11 +91,11 @@ pub(crate) async fn start_sweep(
 pub(crate) async fn cancel_sweep(
     State(hub): State<Arc<Hub>>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
     let Ok(number) = id.parse::<u64>() else { return bad_number("sweep", &id) };
-    if let Err(wrong) = request::<CancelRequest>(&hub, &headers, body) {
+    if let Err(wrong) = request::<CancelRequest>(caller, body) {
         return problem(&wrong);
     }
     let ended = hub.write(|state, now| {
@@ -119,10 +114,10 @@ pub(crate) async fn cancel_sweep(
 /// `POST /api/v1/probes`.
 pub(crate) async fn start_probe(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    let request: ProbeRequest = match request(&hub, &headers, body) {
+    let request: ProbeRequest = match request(caller, body) {
         Ok(request) => request,
         Err(wrong) => return problem(&wrong),
     };
@@ -196,10 +191,10 @@ fn check_class(class: Option<u8>) -> Result<(), String> {
 /// `POST /api/v1/incasts`.
 pub(crate) async fn start_incast(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    let request: IncastRequest = match request(&hub, &headers, body) {
+    let request: IncastRequest = match request(caller, body) {
         Ok(request) => request,
         Err(wrong) => return problem(&wrong),
     };
@@ -229,23 +224,23 @@ pub(crate) async fn start_incast(
 /// `POST /api/v1/pause`.
 pub(crate) async fn pause(
     hub: State<Arc<Hub>>,
-    headers: HeaderMap,
+    Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    set_pause(&hub, &headers, body, true)
+    set_pause(&hub, caller, body, true)
 }
 
 /// `POST /api/v1/resume`.
 pub(crate) async fn resume(
     hub: State<Arc<Hub>>,
-    headers: HeaderMap,
+    Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    set_pause(&hub, &headers, body, false)
+    set_pause(&hub, caller, body, false)
 }
 
-fn set_pause(hub: &Hub, headers: &HeaderMap, body: Result<Bytes, BytesRejection>, on: bool) -> Response {
-    let request: PauseRequest = match request(hub, headers, body) {
+fn set_pause(hub: &Hub, caller: Caller, body: Result<Bytes, BytesRejection>, on: bool) -> Response {
+    let request: PauseRequest = match request(caller, body) {
         Ok(request) => request,
         Err(wrong) => return problem(&wrong),
     };

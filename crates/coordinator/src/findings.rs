@@ -1,14 +1,16 @@
 //! Findings, events and nodes in full: what the API shows of them, and the calls that read and change them.
 
+use crate::access::Caller;
 use crate::api::{json, problem};
 use crate::commands::{refused, request};
 use crate::hub::Hub;
 use crate::query::Query;
 use crate::views::nodes;
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use rdmascope_control::coordinator::{
     Acknowledgement, COMPARED, Coordinator, Drift, EventRow, Maintenance, RowKind, as_finding, finding_key,
@@ -133,10 +135,10 @@ pub(crate) async fn node(State(hub): State<Arc<Hub>>, Path(name): Path<String>) 
 pub(crate) async fn remove(
     State(hub): State<Arc<Hub>>,
     Path(name): Path<String>,
-    headers: HeaderMap,
+    Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    let request: RemoveRequest = match request(&hub, &headers, body) {
+    let request: RemoveRequest = match request(caller, body) {
         Ok(request) => request,
         Err(wrong) => return problem(&wrong),
     };
@@ -156,10 +158,10 @@ pub(crate) async fn remove(
 /// `POST /api/v1/acknowledgements`.
 pub(crate) async fn acknowledge(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    let asked: AcknowledgeRequest = match request(&hub, &headers, body) {
+    let asked: AcknowledgeRequest = match request(caller, body) {
         Ok(request) => request,
         Err(wrong) => return problem(&wrong),
     };
@@ -197,10 +199,10 @@ pub(crate) async fn maintenances(State(hub): State<Arc<Hub>>) -> Response {
 /// `POST /api/v1/maintenance`.
 pub(crate) async fn maintain(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    let asked: MaintenanceRequest = match request(&hub, &headers, body) {
+    let asked: MaintenanceRequest = match request(caller, body) {
         Ok(request) => request,
         Err(wrong) => return problem(&wrong),
     };

@@ -1,12 +1,12 @@
 //! The one place that holds the coordinator's state and its connections.
 
+use crate::access::Access;
 use crate::incidents;
 use crate::maintenance::MaintenanceFile;
 use crate::store::{self, Notes, Store};
 use crate::stream::{Stream, Told};
 use axum::body::Bytes;
 use prometheus::Registry;
-use rdmascope_config::Token;
 use rdmascope_control::coordinator::{
     Action, ConnectionId, Coordinator, Event, EventRow, Probed, Refusal, RowKind, Settings,
 };
@@ -16,6 +16,7 @@ use rdmascope_host::Clock;
 use rdmascope_link::{ToAgent, ToCoordinator};
 use rdmascope_localise::{Incident, IncidentState};
 use rdmascope_model::{Now, Peer};
+use rdmascope_secure::Tls;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -41,7 +42,9 @@ pub(crate) struct Hub {
     /// Told whenever the next wake-up may have changed.
     changed: Notify,
     clock: Clock,
-    token: Option<Token>,
+    pub(crate) access: Access,
+    /// What is shown and trusted where the port speaks TLS.
+    pub(crate) tls: OnceLock<Arc<Tls>>,
     pub(crate) insecure: bool,
     pub(crate) pairs_max: u32,
     pub(crate) own: CoordinatorOwn,
@@ -78,7 +81,7 @@ impl Hub {
         settings: Settings,
         epoch: u64,
         clock: Clock,
-        token: Option<Token>,
+        access: Access,
         insecure: bool,
         pairs_max: u32,
     ) -> prometheus::Result<Self> {
@@ -96,7 +99,8 @@ impl Hub {
             inner,
             changed: Notify::new(),
             clock,
-            token,
+            access,
+            tls: OnceLock::new(),
             insecure,
             pairs_max,
             own,
@@ -105,15 +109,6 @@ impl Hub {
             stream: Stream::default(),
             maintenance: OnceLock::new(),
         })
-    }
-
-    /// Whether a request may write or be an agent: `shown` is its bearer token.
-    pub(crate) fn admits(&self, shown: Option<&[u8]>) -> bool {
-        match (&self.token, shown) {
-            (None, _) => true,
-            (Some(token), Some(shown)) => token.matches(shown),
-            (Some(_), None) => false,
-        }
     }
 
     /// Looks at the state.
@@ -139,6 +134,11 @@ impl Hub {
         let id = ConnectionId(inner.connections_made);
         inner.connections.insert(id, sender);
         (id, receiver)
+    }
+
+    /// How many connections there are.
+    pub(crate) fn connections(&self) -> usize {
+        self.lock().connections.len()
     }
 
     /// An agent said something.
@@ -265,8 +265,8 @@ impl Hub {
                     inner.send(connection, Outgoing::Close);
                 }
                 Action::Probed(probed) => self.count(probed),
-                Action::Refused(Refusal::Version) => self.own.refused_version(),
-                Action::Refused(Refusal::Conduct) => self.own.refused_conduct(),
+                Action::Refused(Refusal::Version) => self.own.refused("version"),
+                Action::Refused(Refusal::Conduct) => self.own.refused("conduct"),
                 Action::Keep(rows, then) => self.keep(inner, &rows, then),
                 Action::KeepNotes => {
                     let notes = Notes::of(&inner.state);

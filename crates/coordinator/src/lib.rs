@@ -3,6 +3,7 @@
 //! One thread. Everything that happens goes through `hub::Hub`, which holds the state behind one lock and hands its actions
 //! to the connections' bounded queues; one task ticks when the state says so.
 
+mod access;
 mod api;
 mod commands;
 mod diagnosis;
@@ -25,6 +26,7 @@ mod views;
 
 pub use report::probe as probe_view;
 
+use access::Access;
 use hub::Hub;
 use maintenance::MaintenanceFile;
 use rdmascope_config::{
@@ -32,15 +34,21 @@ use rdmascope_config::{
 };
 use rdmascope_control::coordinator::{Service, Settings};
 use rdmascope_host::Clock;
+use rdmascope_secure::{Limits, Server, Tls, TlsError};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tracing::info;
+use tracing::{info, warn};
 
-/// Why a coordinator could not start or go on.
+/// Connections that are not agents': 64 readers of the stream, pages, scripts, scrapers, and agents until they are known. The agents of a
+/// simulated cluster, and those behind one router, come from one address.
+const LIMITS: Limits = Limits { connections: 4_096, per_address: 256 };
+
+/// Why a coordinator could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Other machines could reach it without a token.
@@ -49,6 +57,14 @@ pub enum Error {
     /// There is no usable token.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// There are no usable certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Who may not look could change things.
+    #[error(
+        "read_token_file is given, but neither token_file nor tls_dir: who may not look could still start probes; give one of the two"
+    )]
+    ReadAlone,
     /// There is no usable topology file.
     #[error(transparent)]
     Topology(#[from] TopologyError),
@@ -66,9 +82,9 @@ pub enum Error {
     /// A metric's name is taken twice.
     #[error("the metrics cannot be set up")]
     Metrics(#[from] prometheus::Error),
-    /// The server stopped.
-    #[error("the HTTP server stopped")]
-    Serve(#[source] std::io::Error),
+    /// The port does not say which it is.
+    #[error("the port cannot be asked for its number")]
+    Port(#[source] std::io::Error),
 }
 
 /// Where nodes and adapters hang, where a file says it.
@@ -94,35 +110,31 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Error> {
     config.exposure()?;
-    let token = config.token_file.as_deref().map(Token::read).transpose()?;
+    let (access, tls) = access(config)?;
     let listener = TcpListener::bind(config.listen)
         .await
         .map_err(|source| Error::Listen { address: config.listen, source })?;
-    let address = listener.local_addr().map_err(Error::Serve)?;
+    let address = listener.local_addr().map_err(Error::Port)?;
     let clock = Clock::new();
     // Wall time in milliseconds grows from one coordinator to the next, also over a lost disk.
     let epoch = clock.now().wall.0;
-    let topology = topology(config)?;
-    let settings = Settings {
-        pings_per_second: config.mesh.pings_per_second,
-        labels: config.mesh.labels,
-        coverage: config.sweep.coverage,
-        pause: config.sweep.pause,
-        services: config.services.iter().map(|(name, service)| (name.clone(), service_of(service))).collect(),
-        streams_per_leaf: config.streams_per_leaf,
-        streams_per_node: config.streams_per_node,
-        pairs_at_once: config.sweep.pairs_at_once,
-        sweep_bytes_max: u64::from(config.sweep.gigabytes_max) * 1_000_000_000,
-        rails_routed: config.rails_routed,
-        leaves: topology.leaves,
-        rails: topology.rails,
-        pods: topology.pods,
-    };
-    let insecure = token.is_none() && !address.ip().to_canonical().is_loopback();
-    let hub = Arc::new(Hub::new(settings, epoch, clock, token, insecure, config.metrics.pairs_max)?);
-    info!(%address, epoch, insecure, "coordinator listens");
+    let settings = settings(config, topology(config)?);
+    let outside = !address.ip().to_canonical().is_loopback();
+    let insecure = access.operate.is_none() && !access.certificates && outside;
+    if outside && !access.certificates && access.operate.is_some() {
+        warn!(
+            "the port speaks plain text: whoever can listen on the network can read the token (tls_dir ends this)"
+        );
+    }
+    let hub = Arc::new(Hub::new(settings, epoch, clock, access, insecure, config.metrics.pairs_max)?);
+    info!(%address, epoch, insecure, tls = tls.is_some(), "coordinator listens");
     // Dropped at the end, and with it every task.
     let mut tasks = JoinSet::new();
+    if let Some(tls) = &tls {
+        // Set once, here.
+        let _ = hub.tls.set(Arc::clone(tls));
+        tasks.spawn(Arc::clone(tls).watch());
+    }
     if let Some(folder) = &config.state_dir {
         snapshot::load(&hub, folder);
         if let Some(store) = store::Store::open(&hub, folder) {
@@ -141,17 +153,57 @@ pub async fn run(
     tasks.spawn(Arc::clone(&hub).count_forever());
     started(address);
     let ending = Arc::clone(&hub);
-    let served = axum::serve(listener, api::router(Arc::clone(&hub))).with_graceful_shutdown(async move {
+    let counted = hub.own.clone();
+    let server = Server {
+        router: api::router(Arc::clone(&hub)),
+        tls,
+        limits: LIMITS,
+        refused: Box::new(move |why| counted.connection_refused(why.as_str())),
+    };
+    let ends = async move {
         shutdown.await;
         info!("coordinator stops");
         ending.close_all();
-    });
-    let result = served.await.map_err(Error::Serve);
+    };
+    server.serve(listener, ends).await;
     if let Some(folder) = &config.state_dir {
         hub.keep_incidents();
         snapshot::save(&hub, folder);
     }
-    result
+    Ok(())
+}
+
+fn settings(config: &CoordinatorConfig, topology: Topology) -> Settings {
+    Settings {
+        pings_per_second: config.mesh.pings_per_second,
+        labels: config.mesh.labels,
+        coverage: config.sweep.coverage,
+        pause: config.sweep.pause,
+        services: config.services.iter().map(|(name, service)| (name.clone(), service_of(service))).collect(),
+        streams_per_leaf: config.streams_per_leaf,
+        streams_per_node: config.streams_per_node,
+        pairs_at_once: config.sweep.pairs_at_once,
+        sweep_bytes_max: u64::from(config.sweep.gigabytes_max) * 1_000_000_000,
+        rails_routed: config.rails_routed,
+        leaves: topology.leaves,
+        rails: topology.rails,
+        pods: topology.pods,
+    }
+}
+
+/// Who is let in, and by which certificates.
+fn access(config: &CoordinatorConfig) -> Result<(Access, Option<Arc<Tls>>), Error> {
+    let read = |file: &Option<PathBuf>| file.as_deref().map(Token::read).transpose();
+    let tls = config.tls_dir.as_deref().map(Tls::read_for_server).transpose()?.map(Arc::new);
+    let access = Access {
+        operate: read(&config.token_file)?,
+        read: read(&config.read_token_file)?,
+        certificates: tls.is_some(),
+    };
+    if access.read.is_some() && access.operate.is_none() && tls.is_none() {
+        return Err(Error::ReadAlone);
+    }
+    Ok((access, tls))
 }
 
 fn service_of(config: &ServiceConfig) -> Service {

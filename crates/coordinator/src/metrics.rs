@@ -28,6 +28,9 @@ pub(crate) async fn all(State(hub): State<Arc<Hub>>) -> Response {
         entries: hub.fullest_queue() as u64,
         limit: FRAMES_QUEUED_MAX as u64,
     };
+    for (file, until) in hub.tls.get().map(|tls| tls.expires()).unwrap_or_default() {
+        hub.own.certificate(&file, until);
+    }
     let families = hub.read(|state, now| families(state, now, hub.insecure, queue));
     match metrics::encode(&hub.registry) {
         Ok(own) => text(families + &own),

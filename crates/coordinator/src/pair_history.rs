@@ -1,11 +1,13 @@
 //! One pair over time: what the API shows of it, and the calls that pin pairs.
 
+use crate::access::Caller;
 use crate::api::{json, problem};
 use crate::commands::{may_operate, refused};
 use crate::hub::Hub;
 use crate::query::Query;
+use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use rdmascope_control::coordinator::{CommandError, Coordinator};
 use rdmascope_expose::api::{CellState, HistoryPoint, HistoryView, PinList, PinView, Problem};
@@ -119,17 +121,17 @@ pub(crate) async fn pins(State(hub): State<Arc<Hub>>) -> Response {
 }
 
 /// `PUT /api/v1/history/pins`.
-pub(crate) async fn pin(hub: State<Arc<Hub>>, headers: HeaderMap, asked: Query<Asked>) -> Response {
-    set_pin(&hub, &headers, &asked.0, true)
+pub(crate) async fn pin(hub: State<Arc<Hub>>, caller: Extension<Caller>, asked: Query<Asked>) -> Response {
+    set_pin(&hub, *caller, &asked.0, true)
 }
 
 /// `DELETE /api/v1/history/pins`.
-pub(crate) async fn unpin(hub: State<Arc<Hub>>, headers: HeaderMap, asked: Query<Asked>) -> Response {
-    set_pin(&hub, &headers, &asked.0, false)
+pub(crate) async fn unpin(hub: State<Arc<Hub>>, caller: Extension<Caller>, asked: Query<Asked>) -> Response {
+    set_pin(&hub, *caller, &asked.0, false)
 }
 
-fn set_pin(hub: &Hub, headers: &HeaderMap, asked: &Asked, on: bool) -> Response {
-    if let Err(wrong) = may_operate(hub, headers) {
+fn set_pin(hub: &Hub, caller: Caller, asked: &Asked, on: bool) -> Response {
+    if let Err(wrong) = may_operate(caller) {
         return problem(&wrong);
     }
     let (source, target) = match asked.ends() {

@@ -200,13 +200,14 @@ fn read(hub: &Hub, kept: &Kept, path: &Path) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
     use rdmascope_control::coordinator::{Coordinator, Settings};
     use rdmascope_host::Clock;
     use rdmascope_localise::{Cell, Matrix, Measured};
     use rdmascope_model::{BandwidthStats, Cause, CounterDelta, Failure, Side, Step, Wall};
 
     fn hub() -> Hub {
-        Hub::new(Settings::default(), 1, Clock::new(), None, false, 100).unwrap()
+        Hub::new(Settings::default(), 1, Clock::new(), Access::default(), false, 100).unwrap()
     }
 
     fn folder(name: &str) -> PathBuf {

@@ -1,15 +1,18 @@
 //! The WebSocket that agents dial: one message is one frame, and what is not a frame ends that connection only.
 
 use crate::hub::{Hub, Outgoing};
+use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use rdmascope_control::coordinator::ConnectionId;
+use rdmascope_expose::api::Problem;
 use rdmascope_link::{FRAME_BYTES_MAX, ToAgent, ToCoordinator};
 use rdmascope_model::in_one_line;
+use rdmascope_secure::{Peer, Subject};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
@@ -17,17 +20,29 @@ use tracing::{debug, warn};
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 /// Bytes of each connection's buffers: thousands of agents stay small, and frames are small too.
 const BUFFER_BYTES: usize = 4 * 1024;
+/// Connections of agents at the same time, those that said no hello yet included: half of them may be half dead ones of the other half.
+const AGENTS_MAX: usize = 8_192;
+/// Frames that one agent may send at once, and in a second after that; the rest waits in its own socket. A whole memory of results
+/// is 328 frames, an agent of eight ports sends about ten in a second.
+const FRAMES: (f64, f64) = (1_024.0, 500.0);
 
 /// `GET /api/v1/agent`: becomes an agent's connection.
 pub(crate) async fn upgrade(
     State(hub): State<Arc<Hub>>,
+    peer: Option<Extension<Peer>>,
     headers: HeaderMap,
     socket: WebSocketUpgrade,
 ) -> Response {
-    if !hub.admits(crate::commands::bearer(&headers)) {
-        hub.own.refused_token();
-        warn!("an agent with a wrong token, or without one, was turned away");
-        return crate::api::problem(&rdmascope_expose::api::Problem::unauthorized());
+    let subject = peer.and_then(|Extension(peer)| peer.subject);
+    if !hub.access.admits_agent(&headers, subject.as_deref()) {
+        hub.own.refused("token");
+        warn!("an agent with a wrong token, or without token and certificate, was turned away");
+        return crate::api::problem(&Problem::unauthorized());
+    }
+    if hub.connections() >= AGENTS_MAX {
+        hub.own.refused("full");
+        warn!("there are {AGENTS_MAX} connections of agents already: one more was turned away");
+        return crate::api::problem(&Problem::unavailable("there are too many connections of agents"));
     }
     let socket = socket
         .max_message_size(FRAME_BYTES_MAX)
@@ -35,12 +50,12 @@ pub(crate) async fn upgrade(
         .read_buffer_size(BUFFER_BYTES)
         .write_buffer_size(0)
         .max_write_buffer_size(2 * FRAME_BYTES_MAX);
-    socket.on_upgrade(move |socket| serve(hub, socket)).into_response()
+    socket.on_upgrade(move |socket| serve(hub, socket, subject)).into_response()
 }
 
-async fn serve(hub: Arc<Hub>, mut socket: WebSocket) {
+async fn serve(hub: Arc<Hub>, mut socket: WebSocket, subject: Option<Arc<Subject>>) {
     let (id, mut outgoing) = hub.connect();
-    let why = talk(&hub, id, &mut socket, &mut outgoing).await;
+    let why = talk(&hub, id, subject.as_deref(), &mut socket, &mut outgoing).await;
     debug!(connection = id.0, why, "connection ends");
     hub.disconnect(id);
 }
@@ -49,10 +64,12 @@ async fn serve(hub: Arc<Hub>, mut socket: WebSocket) {
 async fn talk(
     hub: &Hub,
     id: ConnectionId,
+    subject: Option<&Subject>,
     socket: &mut WebSocket,
     outgoing: &mut mpsc::Receiver<Outgoing>,
 ) -> String {
     let mut introduced = false;
+    let mut room = Room { frames: FRAMES.0, at: Instant::now() };
     let hello_deadline = tokio::time::sleep(HELLO_WITHIN);
     tokio::pin!(hello_deadline);
     loop {
@@ -66,10 +83,19 @@ async fn talk(
                 Some(Outgoing::Close) => return close(socket, close_code::NORMAL, "closed by the coordinator").await,
                 None => return "its queue was full".to_owned(),
             },
-            message = socket.recv() => match message {
+            () = tokio::time::sleep(room.wait()), if room.is_full() => hub.own.frames_delayed.inc(),
+            message = socket.recv(), if !room.is_full() => match message {
                 Some(Ok(Message::Binary(bytes))) => match ToCoordinator::decode(&bytes) {
                     Ok(frame) => {
+                        if let Some(why) = stranger(subject, &frame) {
+                            hub.own.refused("identity");
+                            warn!(connection = id.0, "{why}; its connection is closed");
+                            let refusal = ToAgent::Refused { message: why.clone() };
+                            let _ = socket.send(Message::Binary(refusal.encode().into())).await;
+                            return close(socket, close_code::POLICY, &why).await;
+                        }
                         introduced = true;
+                        room.take();
                         hub.frame(id, frame);
                     }
                     Err(error) => {
@@ -97,6 +123,47 @@ async fn talk(
                 return close(socket, close_code::POLICY, "no hello within ten seconds").await;
             }
         }
+    }
+}
+
+/// What is said to an agent whose certificate is for another node than it says it is.
+fn stranger(subject: Option<&Subject>, frame: &ToCoordinator) -> Option<String> {
+    let (subject, ToCoordinator::Hello(hello)) = (subject?, frame) else { return None };
+    (!subject.is_node(&hello.node)).then(|| {
+        let names = if subject.dns.is_empty() { "no node".to_owned() } else { subject.dns.join(", ") };
+        format!(
+            "the certificate is for {names}, the agent calls itself {}: give it the folder of its own node, or --node-name",
+            hello.node
+        )
+    })
+}
+
+/// How many frames of one agent are read before others have their turn.
+struct Room {
+    frames: f64,
+    at: Instant,
+}
+
+impl Room {
+    fn refill(&mut self) {
+        let now = Instant::now();
+        self.frames = FRAMES.0.min(self.frames + (now - self.at).as_secs_f64() * FRAMES.1);
+        self.at = now;
+    }
+
+    fn take(&mut self) {
+        self.refill();
+        self.frames -= 1.0;
+    }
+
+    fn is_full(&mut self) -> bool {
+        self.refill();
+        self.frames < 1.0
+    }
+
+    /// Until there is room again.
+    fn wait(&self) -> Duration {
+        Duration::from_secs_f64((1.0 - self.frames).max(0.0) / FRAMES.1)
     }
 }
 

@@ -307,6 +307,7 @@ pub(crate) fn shown(rows: &[EventRow]) -> Vec<EventView> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
     use rdmascope_control::coordinator::{RowKind, Settings};
     use rdmascope_expose::api::ComponentView;
     use rdmascope_host::Clock;
@@ -315,7 +316,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn hub() -> Arc<Hub> {
-        Arc::new(Hub::new(Settings::default(), 1, Clock::new(), None, false, 100).unwrap())
+        Arc::new(Hub::new(Settings::default(), 1, Clock::new(), Access::default(), false, 100).unwrap())
     }
 
     fn folder(name: &str) -> std::path::PathBuf {

@@ -166,6 +166,7 @@ async fn next(reader: &mut Reader) -> Option<Event> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
     use rdmascope_control::coordinator::{RowKind, Settings};
     use rdmascope_host::Clock;
     use rdmascope_model::Wall;
@@ -235,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_comes_back_gets_what_it_missed() {
-        let hub = Hub::new(Settings::default(), 1, Clock::new(), None, false, 100).unwrap();
+        let hub = Hub::new(Settings::default(), 1, Clock::new(), Access::default(), false, 100).unwrap();
         let rows = (1..=5).map(|number| row(number, "a")).collect();
         hub.write(|state, _| state.restore_health(rows, 5, Vec::new(), Vec::new()));
         let numbers =

@@ -6,6 +6,7 @@
 mod acs;
 mod anonymise;
 mod archive;
+mod capabilities;
 mod capture;
 mod clock;
 mod container;
@@ -49,6 +50,7 @@ mod tree;
 mod verbs;
 
 pub use archive::ArchiveError;
+pub use capabilities::{keep_what_a_coordinator_needs, keep_what_an_agent_needs};
 pub use capture::capture;
 pub use clock::Clock;
 pub use cost::ProcessCost;

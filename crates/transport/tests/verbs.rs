@@ -285,6 +285,31 @@ fn a_stream_of_few_messages_measures_the_second_half() {
 }
 
 #[test]
+fn what_a_peer_may_reach_is_of_the_probes_size_zeroed_registered_anew_and_gone_with_the_probe() {
+    // ibv_access_flags: what our device and the peer may write; reading (4), atomics (8) and binding (16) are not among them.
+    const WRITES: i64 = 1 | 2;
+    // Beside its messages a probe has room for signals of one byte each (`verbs/signals.rs`).
+    const SIGNAL_BYTES: u64 = 64;
+    let bytes = i64::try_from(SPEC.buffer_bytes() + SIGNAL_BYTES).expect("a small buffer");
+    let lab = Lab::new();
+    let seen = |what: &str| lab.fake.get(what);
+    for probes in 1..=3 {
+        let (mut source, mut target) = lab.connected(SPEC, LONG);
+        assert_eq!(
+            (seen("regions_made"), seen("regions_live")),
+            (2 * probes, 2),
+            "each end has one of its own"
+        );
+        assert_eq!((seen("region_bytes"), seen("region_zeroed"), seen("region_access")), (bytes, 1, WRITES));
+        source.close(LEASE, NOW);
+        target.close(LEASE, NOW);
+        lab.wait("the memory is taken back while the transport lives on", |fake| {
+            fake.get("regions_live") == 0
+        });
+    }
+}
+
+#[test]
 fn without_the_library_every_probe_says_so() {
     let mut verbs = Verbs::new(
         Arc::new(|_| PortReading::default()),

@@ -28,7 +28,7 @@ const WORST_BELOW_MAP: usize = 5;
 
 /// Runs it.
 pub(crate) fn run(flags: &MatrixFlags) -> Result<u8, Failure> {
-    let client = Client::new(&flags.at);
+    let client = Client::new(&flags.at)?;
     let metric = match flags.metric {
         OneMetric::Latency => "latency",
         OneMetric::Bandwidth => "bandwidth",

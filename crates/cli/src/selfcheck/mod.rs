@@ -44,12 +44,13 @@ fn test(flags: &SelfcheckFlags) -> Result<u8, Failure> {
     let (beside, own) = Beside::start(flags)?;
     let client = match own {
         Some(address) => own_client(flags, address)?,
-        None => Client::new(&flags.at),
+        None => Client::new(&flags.at)?,
     };
     let limits = flags.limits.iter().fold(flags.preset.limits, |limits, (limit, n)| limits.with(*limit, *n));
     let mut watch = Watch::new(&beside);
     if let Some(address) = own {
-        watch.say(&format!("listening on http://{address}"));
+        let scheme = if flags.at.tls.is_some() { "https" } else { "http" };
+        watch.say(&format!("listening on {scheme}://{address}"));
     }
     let mut facts = Facts::default();
     nodes::wait(&client, flags, named.as_deref(), &mut facts, &mut watch)?;
@@ -117,7 +118,7 @@ fn own_client(flags: &SelfcheckFlags, address: SocketAddr) -> Result<Client, Fai
     };
     let config = crate::daemons::coordinator_of_selfcheck(flags)?;
     let coordinator = HostPort { host, port: address.port() };
-    Ok(Client::new(&CoordinatorAt { coordinator, token_file: config.token_file }))
+    Client::new(&CoordinatorAt { coordinator, token_file: config.token_file, tls: config.tls_dir })
 }
 
 /// The exit code of a status.

@@ -3,7 +3,7 @@
 use super::agent::{Shape, SimulatedAgent};
 use super::orders::{Mode, Orders};
 use crate::failure::{Failure, code};
-use rdmascope_agent::uplink;
+use rdmascope_agent::{Credentials, uplink};
 use rdmascope_config::HostPort;
 use rdmascope_sim::Fabric;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Swarm {
             for node in 0..shape.nodes() {
                 let agent = SimulatedAgent::new(node, &shape, &given, &fabric);
                 let (happened_in, happened) = mpsc::channel(EVENTS_MAX);
-                local.spawn_local(uplink::keep(coordinator.clone(), None, happened_in));
+                local.spawn_local(uplink::keep(coordinator.clone(), Credentials::default(), happened_in));
                 local.spawn_local(agent.run(happened));
             }
             runtime.block_on(local);

@@ -1,6 +1,7 @@
 //! Incidents as people and scripts get them, made by hand.
 
 use super::*;
+use crate::access::Access;
 use crate::diagnosis::diagnosis;
 use axum::body::to_bytes;
 use rdmascope_control::coordinator::{ConnectionId, Event, EventRow, RowKind, Settings};
@@ -88,8 +89,14 @@ fn spines(id: u64, state: IncidentState, since: Wall) -> Incident {
 }
 
 pub(crate) fn hub() -> Arc<Hub> {
-    let hub =
-        Hub::new(Settings { pings_per_second: 0, ..Settings::default() }, 1, Clock::new(), None, false, 100);
+    let hub = Hub::new(
+        Settings { pings_per_second: 0, ..Settings::default() },
+        1,
+        Clock::new(),
+        Access::default(),
+        false,
+        100,
+    );
     let hub = Arc::new(hub.unwrap());
     for (connection, node) in (1..).zip(["a", "b", "c"]) {
         let hello = Hello {
@@ -239,7 +246,8 @@ async fn an_incident_comes_back_from_what_is_shown_of_it() {
     places.suspect.components[1] = Component::Uplinks(PlaceIndex::UNKNOWN);
     assert_eq!(found(&after, 4), places, "a place has its name, and no number any more");
 
-    let fresh = Arc::new(Hub::new(Settings::default(), 2, Clock::new(), None, false, 100).unwrap());
+    let fresh =
+        Arc::new(Hub::new(Settings::default(), 2, Clock::new(), Access::default(), false, 100).unwrap());
     let closed = IncidentView { state: "closed".to_owned(), id: 9, ..shown[1].clone() };
     fresh.restore_incidents(&[shown[1].clone(), closed]);
     let [open, over] = &fresh.read(|state, _| state.incidents().to_vec())[..] else {

@@ -43,14 +43,43 @@ impl Problem {
         Self::new(400, "bad-request", "The request cannot be understood", detail)
     }
 
-    /// 401: the call needs a token.
+    /// 401: the call needs a token or a certificate, and shows none that is known.
     #[must_use]
     pub fn unauthorized() -> Self {
         Self::new(
             401,
             "unauthorized",
-            "This call needs a token",
-            "Send the coordinator's token as 'Authorization: Bearer TOKEN' (rdmascope: --token-file).",
+            "This call needs a token or a certificate",
+            "Send the coordinator's token as 'Authorization: Bearer TOKEN' (rdmascope: --token-file), or show a certificate of its CA \
+             (--tls).",
+        )
+    }
+
+    /// 403: it is known who calls, and that is not enough.
+    #[must_use]
+    pub fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(403, "forbidden", "Whoever calls may not do this", detail)
+    }
+
+    /// 408: the body did not come in time.
+    #[must_use]
+    pub fn too_slow() -> Self {
+        Self::new(
+            408,
+            "too-slow",
+            "The request did not come in time",
+            "Send the whole body within ten seconds.",
+        )
+    }
+
+    /// 426: plain text to a port with TLS.
+    #[must_use]
+    pub fn plain_text() -> Self {
+        Self::new(
+            426,
+            "plain-text",
+            "This port speaks TLS",
+            "Call it with https and trust its CA (curl --cacert ca.crt; rdmascope: --tls FOLDER).",
         )
     }
 

@@ -1,20 +1,25 @@
 //! What the daemons count about themselves, in a `prometheus` registry. Every series exists at 0 from the start, so that an
 //! alert on its rise cannot miss the first event.
 
+use std::path::Path;
+
 use prometheus::process_collector::ProcessCollector;
-use prometheus::{Encoder as _, IntCounter, IntCounterVec, Opts, Registry, TextEncoder};
-use rdmascope_model::{Cause, Metric};
+use prometheus::{Encoder as _, GaugeVec, IntCounter, IntCounterVec, Opts, Registry, TextEncoder};
+use rdmascope_model::{Cause, Metric, Wall};
 
 use super::Family;
 use super::catalogue::{
-    AGENT_DROPPED, AGENT_PROBES, AGENT_RECONNECTS, AGENTS_REFUSED, EVENTS, EVENTS_DROPPED, FRAMES_MALFORMED,
-    KERNEL_READS, PROBE_FAILURES, PROBES,
+    AGENT_DROPPED, AGENT_PROBES, AGENT_RECONNECTS, AGENTS_REFUSED, CERTIFICATE_EXPIRY, CONNECTIONS_REFUSED,
+    EVENTS, EVENTS_DROPPED, FRAMES_DELAYED, FRAMES_MALFORMED, KERNEL_READS, PROBE_FAILURES, PROBES,
 };
 
 /// Parts of the machine that are read together.
 const TIERS: [&str; 5] = ["state", "counters", "statistics", "event", "slow"];
 
-const REFUSALS: [&str; 3] = ["token", "version", "conduct"];
+const REFUSALS: [&str; 5] = ["token", "version", "conduct", "identity", "full"];
+
+/// Why connections are not served.
+const CONNECTION_REFUSALS: [&str; 5] = ["full", "address", "slow", "handshake", "plain"];
 
 /// How a probe ended, as a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +56,26 @@ fn counters(registry: &Registry, family: &Family) -> prometheus::Result<IntCount
     Ok(counters)
 }
 
+fn connection_counters(registry: &Registry) -> prometheus::Result<IntCounterVec> {
+    let counters = counters(registry, &CONNECTIONS_REFUSED)?;
+    for reason in CONNECTION_REFUSALS {
+        counters.with_label_values(&[reason]);
+    }
+    Ok(counters)
+}
+
+fn certificates(registry: &Registry) -> prometheus::Result<GaugeVec> {
+    let (name, help) = (CERTIFICATE_EXPIRY.name, CERTIFICATE_EXPIRY.help);
+    let gauges = GaugeVec::new(Opts::new(name, help), CERTIFICATE_EXPIRY.labels)?;
+    registry.register(Box::new(gauges.clone()))?;
+    Ok(gauges)
+}
+
+fn expires(certificates: &GaugeVec, file: &Path, until: Wall) {
+    let seconds = (until.0 / 1_000) as f64;
+    certificates.with_label_values(&[&*file.to_string_lossy()]).set(seconds);
+}
+
 fn probe_counters(registry: &Registry, family: &Family) -> prometheus::Result<IntCounterVec> {
     let counters = counters(registry, family)?;
     for metric in Metric::ALL.map(Metric::as_str).into_iter().chain(["report"]) {
@@ -72,6 +97,8 @@ pub struct AgentOwn {
     /// An event was thrown away because the coordinator was away for too long.
     pub events_dropped: IntCounter,
     kernel_reads: IntCounterVec,
+    connections_refused: IntCounterVec,
+    certificates: GaugeVec,
 }
 
 impl AgentOwn {
@@ -86,6 +113,8 @@ impl AgentOwn {
             results_dropped: counter(registry, &AGENT_DROPPED)?,
             events_dropped: counter(registry, &EVENTS_DROPPED)?,
             kernel_reads: counters(registry, &KERNEL_READS)?,
+            connections_refused: connection_counters(registry)?,
+            certificates: certificates(registry)?,
         };
         registry.register(Box::new(ProcessCollector::for_self()))?;
         for tier in TIERS {
@@ -97,6 +126,16 @@ impl AgentOwn {
     /// The kernel was asked so often for one part of the machine: `state`, `counters`, `statistics`, `event` or `slow`.
     pub fn kernel_reads(&self, tier: &str, reads: u64) {
         self.kernel_reads.with_label_values(&[tier]).inc_by(reads);
+    }
+
+    /// A connection to its own port was not served.
+    pub fn connection_refused(&self, reason: &str) {
+        self.connections_refused.with_label_values(&[reason]).inc();
+    }
+
+    /// Until when the certificates of a file are valid.
+    pub fn certificate(&self, file: &Path, until: Wall) {
+        expires(&self.certificates, file, until);
     }
 
     /// A probe in which this agent took part is over; `metric` is its matrix, or `report` where its result goes to none.
@@ -114,6 +153,10 @@ pub struct CoordinatorOwn {
     events: IntCounterVec,
     /// A frame could not be understood.
     pub frames_malformed: IntCounter,
+    /// An agent sent more than its share and was kept waiting.
+    pub frames_delayed: IntCounter,
+    connections_refused: IntCounterVec,
+    certificates: GaugeVec,
 }
 
 impl CoordinatorOwn {
@@ -128,6 +171,9 @@ impl CoordinatorOwn {
             failures: counters(registry, &PROBE_FAILURES)?,
             refused: counters(registry, &AGENTS_REFUSED)?,
             frames_malformed: counter(registry, &FRAMES_MALFORMED)?,
+            frames_delayed: counter(registry, &FRAMES_DELAYED)?,
+            connections_refused: connection_counters(registry)?,
+            certificates: certificates(registry)?,
         };
         registry.register(Box::new(ProcessCollector::for_self()))?;
         for cause in Cause::all() {
@@ -169,19 +215,20 @@ impl CoordinatorOwn {
         self.events.with_label_values(&[kind]).inc();
     }
 
-    /// An agent's token was wrong.
-    pub fn refused_token(&self) {
-        self.refused.with_label_values(&["token"]).inc();
+    /// An agent was refused: for its `token`, its `version`, its `conduct`, the node in its certificate (`identity`), or because there
+    /// are too many (`full`).
+    pub fn refused(&self, reason: &str) {
+        self.refused.with_label_values(&[reason]).inc();
     }
 
-    /// An agent speaks a version that is not supported.
-    pub fn refused_version(&self) {
-        self.refused.with_label_values(&["version"]).inc();
+    /// A connection was not served; the reason is one of those of `rdmascope_http_connections_refused_total`.
+    pub fn connection_refused(&self, reason: &str) {
+        self.connections_refused.with_label_values(&[reason]).inc();
     }
 
-    /// An agent's frames came out of order, or spoke of what is not its own.
-    pub fn refused_conduct(&self) {
-        self.refused.with_label_values(&["conduct"]).inc();
+    /// Until when the certificates of a file are valid.
+    pub fn certificate(&self, file: &Path, until: Wall) {
+        expires(&self.certificates, file, until);
     }
 
     fn ended(&self, metric: Metric, outcome: ProbeOutcome) {

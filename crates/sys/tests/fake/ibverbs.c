@@ -269,7 +269,15 @@ static struct ibv_mr *region(struct ibv_pd *pd, void *addr, size_t length, int a
   mr->base = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = addr, .length = length};
   mr->access = access;
   mr->mapped = mapped;
+  // What the last one was like: for tests of what peers may reach.
+  int zeroed = 1;
+  for (size_t at = 0; !mapped && at < length; at++) zeroed &= !((char *)addr)[at];
   LOCKED({
+    ++*SETTING("regions_made");
+    ++*SETTING("regions_live");
+    *SETTING("region_bytes") = (long)length;
+    *SETTING("region_access") = access;
+    *SETTING("region_zeroed") = zeroed;
     mr->base.lkey = mr->base.rkey = ++keys;
     mr->next = regions;
     regions = mr;
@@ -303,6 +311,7 @@ int ibv_dereg_mr(struct ibv_mr *base) {
   LOCKED({
     for (struct fake_mr **p = &regions; *p; p = &(*p)->next)
       if (*p == mr) { *p = mr->next; break; }
+    --*SETTING("regions_live");
     dies(0, &((struct fake_pd *)base->pd)->children);
   });
   if (mr->mapped) munmap(mr->mapped, base->length);

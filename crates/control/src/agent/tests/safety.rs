@@ -389,3 +389,14 @@ fn a_pause_of_all_refuses_what_a_grant_allows() {
     agent.handle(lease(7, background(2)), at(5));
     assert!(matches!(drain(&mut agent)[..], [Action::Prepare(..)]));
 }
+
+#[test]
+fn what_speaks_of_a_lease_that_was_never_given_starts_nothing() {
+    let mut agent = idle();
+    drain(&mut agent);
+    for payload in [RelayPayload::Offer(vec![2]), RelayPayload::Ready] {
+        agent.handle(peer(99, payload), at(1));
+    }
+    agent.handle(Event::Frame(ToAgent::LeaseEnd { lease: LeaseId(99) }), at(2));
+    assert_eq!((drain(&mut agent).as_slice(), agent.probes()), (&[][..], 0));
+}
