@@ -37,3 +37,5 @@ mod reports;
 mod screen;
 #[path = "cli/selfcheck.rs"]
 mod selfcheck;
+#[path = "cli/service_manager.rs"]
+mod service_manager;

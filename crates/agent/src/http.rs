@@ -13,7 +13,7 @@ use rdmascope_checks::log::Rules;
 use rdmascope_expose::api::{HealthView, PauseLevel};
 use rdmascope_expose::metrics::{self, AgentInput, AgentOwn, CONTENT_TYPE, MeshInput};
 use rdmascope_link::{PauseFlags, ProbeResult};
-use rdmascope_model::Metric;
+use rdmascope_model::{Metric, Status};
 use rdmascope_probe::mesh::MeshHealth;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,8 +24,6 @@ use tracing::{error, info};
 /// What is shown: written by the main loop, read by requests.
 pub(crate) struct Shown {
     registry: Registry,
-    /// What is known of lines of the kernel log.
-    rules: Rules,
     pub(crate) own: AgentOwn,
     pub(crate) seen: Arc<Mutex<Seen>>,
     now: Mutex<Present>,
@@ -35,14 +33,32 @@ struct Present {
     connected: bool,
     paused: PauseFlags,
     mesh: Option<MeshInput>,
+    /// What is known of lines of the kernel log.
+    rules: Rules,
 }
 
 impl Shown {
     pub(crate) fn new(rules: Rules) -> prometheus::Result<Self> {
         let registry = Registry::new();
         let own = AgentOwn::new(&registry)?;
-        let now = Present { connected: false, paused: PauseFlags::default(), mesh: None };
-        Ok(Self { registry, rules, own, seen: Arc::default(), now: Mutex::new(now) })
+        let now = Present { connected: false, paused: PauseFlags::default(), mesh: None, rules };
+        Ok(Self { registry, own, seen: Arc::default(), now: Mutex::new(now) })
+    }
+
+    /// Lines of the kernel log are known by these from now on.
+    pub(crate) fn rules(&self, rules: Rules) {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).rules = rules;
+    }
+
+    /// How many findings there are of each kind, in words.
+    pub(crate) fn findings(&self) -> String {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if !seen.begun {
+            return "this machine is not judged yet".to_owned();
+        }
+        let count = |status| seen.findings.iter().filter(|finding| finding.status == status).count();
+        let (fail, unknown, warn) = (count(Status::Fail), count(Status::Unknown), count(Status::Warn));
+        format!("findings: {fail} fail, {unknown} unknown, {warn} warn")
     }
 
     pub(crate) fn state(&self, connected: bool, paused: PauseFlags) {
@@ -79,7 +95,7 @@ impl Shown {
             snapshot: seen.begun.then_some(&seen.snapshot),
             findings: &seen.findings,
             kernel_log: &seen.log,
-            log_class: &|rule| self.rules.get(rule).map_or("unknown", |rule| rule.class.word()),
+            log_class: &|rule| now.rules.get(rule).map_or("unknown", |rule| rule.class.word()),
             took: &seen.took,
             done_at: &seen.done_at,
             retransmits: rdmascope_checks::counters::retransmits,

@@ -13,6 +13,7 @@ mod http;
 mod machine;
 mod main_loop;
 mod probes;
+mod reload;
 pub mod uplink;
 
 use rdmascope_checks::Policy;
@@ -23,6 +24,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// Version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -85,6 +87,29 @@ pub fn rules(folder: &Path) -> Result<Rules, Error> {
     Rules::with_folder(&files).map_err(wrong)
 }
 
+/// What an agent works by: its settings, and what the files say that they name. Read at the start, and again when it is told to.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    config: AgentConfig,
+    policy: Policy,
+    token: Option<Token>,
+}
+
+impl Loaded {
+    /// Reads the token and the operator's kernel-log rules; both files may lie on a slow disk.
+    ///
+    /// # Errors
+    /// An agent cannot work by these settings.
+    pub fn read(config: AgentConfig, mut policy: Policy) -> Result<Self, Error> {
+        config.exposure()?;
+        if let Some(folder) = &config.log_rules {
+            policy.rules = rules(folder)?;
+        }
+        let token = config.token_file.as_deref().map(Token::read).transpose()?;
+        Ok(Self { config, policy, token })
+    }
+}
+
 /// How long an agent stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stay {
@@ -106,23 +131,23 @@ pub async fn run(
     policy: Policy,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    run_for(config, policy, Stay::Always, shutdown).await
+    run_on(Host::here()?, config, policy, shutdown).await
 }
 
-/// The same, for no longer than it is to stay.
+/// The same, for no longer than it is to stay; what comes by `reloads` is taken over where that can be done without a restart.
 ///
 /// # Errors
 /// As [`run`]; or the one coordinator is never reached.
 pub async fn run_for(
-    config: &AgentConfig,
-    policy: Policy,
+    loaded: Loaded,
     stay: Stay,
+    reloads: mpsc::Receiver<Loaded>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    start(Host::here()?, config, policy, stay, shutdown).await
+    main_loop::run(Host::here()?, loaded, (stay, reloads), shutdown).await
 }
 
-/// The same over another machine than the one we run on, to measure or test an agent over a capture: what it reads is from there.
+/// As [`run`] over another machine than the one we run on, to measure or test an agent over a capture: what it reads is from there.
 ///
 /// # Errors
 /// As [`run`].
@@ -132,21 +157,7 @@ pub async fn run_on(
     policy: Policy,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    start(host, config, policy, Stay::Always, shutdown).await
-}
-
-async fn start(
-    host: Host,
-    config: &AgentConfig,
-    mut policy: Policy,
-    stay: Stay,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), Error> {
-    config.exposure()?;
-    if let Some(folder) = &config.log_rules {
-        policy.rules = rules(folder)?;
-    }
-    let coordinator = config.coordinator.clone().ok_or(Error::NoCoordinator)?;
-    let token = config.token_file.as_deref().map(Token::read).transpose()?;
-    main_loop::run(host, (config, stay), policy, (coordinator, token), shutdown).await
+    let loaded = Loaded::read(config.clone(), policy)?;
+    let (_, never) = mpsc::channel(1);
+    main_loop::run(host, loaded, (Stay::Always, never), shutdown).await
 }

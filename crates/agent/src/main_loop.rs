@@ -1,12 +1,13 @@
 //! The agent's one loop: everything that can happen ends here as an event of the pure state, and its actions are done.
 
 use crate::machine::{News, OwnTraffic, Watcher, held};
+use crate::reload::Reload;
 use crate::uplink::{Happened, Queues};
-use crate::{Error, Stay, VERSION, http, probes, uplink};
-use rdmascope_checks::Policy;
-use rdmascope_config::{AgentConfig, HostPort, Token, TransportKind};
+use crate::{Error, Loaded, Stay, VERSION, http, probes, uplink};
+use rdmascope_config::{AgentConfig, TransportKind};
 use rdmascope_control::agent::{Action, Agent, Event, Identity};
 use rdmascope_expose::metrics::ProbeOutcome;
+use rdmascope_host::service_manager::{self, Heartbeat};
 use rdmascope_host::{Clock, Host, boot_id, host_name};
 use rdmascope_link::ToCoordinator;
 use rdmascope_model::{EndpointName, LeaseId, Load, Mono, Outcome, ProbePlan, Reading};
@@ -42,19 +43,23 @@ struct Loop {
     shown: Arc<http::Shown>,
     /// When it ends if the coordinator is not reached until then, and whether it ever was.
     ends: Option<(Mono, bool)>,
+    reload: Reload,
+    heartbeat: Heartbeat,
 }
 
 pub(crate) async fn run(
     host: Host,
-    (config, stay): (&AgentConfig, Stay),
-    policy: Policy,
-    (coordinator, token): (HostPort, Option<Token>),
+    loaded: Loaded,
+    (stay, mut reloads): (Stay, mpsc::Receiver<Loaded>),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
+    let config = &loaded.config.clone();
+    let coordinator = config.coordinator.clone().ok_or(Error::NoCoordinator)?;
     let node = node_name(config)?;
     let clock = Clock::new();
     let host = host.only(&config.devices).with_workloads(&config.workloads);
-    let shown = Arc::new(http::Shown::new(policy.rules.clone())?);
+    let shown = Arc::new(http::Shown::new(loaded.policy.rules.clone())?);
+    let (reload, policy, token) = Reload::new(loaded, Arc::clone(&shown));
     let woken = Arc::new(Notify::new());
     let own_address = probes::own_address(&coordinator);
     let tcp = config.transport == TransportKind::Tcp;
@@ -104,10 +109,23 @@ pub(crate) async fn run(
         Stay::Always => None,
         Stay::Once { reached_within } => Some((clock.now().mono.after(reached_within), false)),
     };
-    let mut this =
-        Loop { state, clock, host, transport, queues: None, own, counted, news: news_in, shown, ends };
-    this.work(&mut happened, &mut news, &woken, shutdown).await;
+    let mut this = Loop {
+        state,
+        clock,
+        host,
+        transport,
+        queues: None,
+        own,
+        counted,
+        news: news_in,
+        shown,
+        ends,
+        reload,
+        heartbeat: Heartbeat::new(),
+    };
+    this.work((&mut happened, &mut news, &mut reloads), &woken, shutdown).await;
     info!("agent stops");
+    service_manager::stopping();
     this.close_all();
     match (stay, this.leaves_at()) {
         (Stay::Once { reached_within }, Some((at, false))) if at <= this.clock.now().mono => {
@@ -139,8 +157,11 @@ impl Loop {
     /// Until it is told to stop, or leaves by itself.
     async fn work(
         &mut self,
-        happened: &mut mpsc::Receiver<Happened>,
-        news: &mut mpsc::Receiver<News>,
+        (happened, news, reloads): (
+            &mut mpsc::Receiver<Happened>,
+            &mut mpsc::Receiver<News>,
+            &mut mpsc::Receiver<Loaded>,
+        ),
         woken: &Notify,
         shutdown: impl Future<Output = ()>,
     ) {
@@ -151,18 +172,33 @@ impl Loop {
             if leaves.is_some_and(|(at, _)| at <= now) {
                 break;
             }
-            let wakes = self.state.next_wakeup().into_iter().chain(leaves.map(|(at, _)| at)).min();
+            self.beat(now);
+            let wakes = [self.state.next_wakeup(), leaves.map(|(at, _)| at), self.heartbeat.due()];
+            let wakes = wakes.into_iter().flatten().min();
             let wait = wakes.map_or(LONGEST, |at| at.since(now).min(LONGEST));
             tokio::select! {
                 () = &mut shutdown => break,
                 Some(happened) = happened.recv() => self.uplink(happened),
                 Some(news) = news.recv() => self.machine(news),
+                Some(new) = reloads.recv() => self.reload.take(new),
                 () = woken.notified() => {}
                 () = tokio::time::sleep(wait) => self.feed(Event::Tick),
             }
             self.poll_transport();
             self.poll_mesh();
         }
+    }
+
+    /// The sign of life, from here and nowhere else: when this loop hangs, it must stop.
+    fn beat(&mut self, now: Mono) {
+        let Self { heartbeat, state, shown, .. } = self;
+        heartbeat.beat(now, || {
+            let coordinator =
+                if state.is_connected() { "connected" } else { "NO CONNECTION to the coordinator" };
+            let paused =
+                if state.paused().all || state.paused().bandwidth { "; probing is paused" } else { "" };
+            format!("{coordinator}; {}{paused}", shown.findings())
+        });
     }
 
     /// When it ends by itself, unless the coordinator comes; and whether that was ever there.

@@ -5,7 +5,7 @@ use rdmascope_config::{HostPort, Token};
 use rdmascope_link::{FRAME_BYTES_MAX, ToAgent};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::StatusCode;
@@ -43,12 +43,17 @@ pub struct Queues {
     pub bulk: mpsc::Sender<Vec<u8>>,
 }
 
-/// Keeps a connection for as long as somebody listens to what happens.
-pub async fn keep(coordinator: HostPort, token: Option<Token>, happened: mpsc::Sender<Happened>) {
+/// Keeps a connection for as long as somebody listens to what happens. Each time it is made, the token of that moment is shown.
+pub async fn keep(
+    coordinator: HostPort,
+    token: watch::Receiver<Option<Token>>,
+    happened: mpsc::Sender<Happened>,
+) {
     let mut pause = PAUSE.0;
     let mut told = String::new();
     while !happened.is_closed() {
-        match dial(&coordinator, token.as_ref()).await {
+        let shown = token.borrow().clone();
+        match dial(&coordinator, shown.as_ref()).await {
             Ok(socket) => {
                 info!(%coordinator, "connected to the coordinator");
                 told.clear();

@@ -10,7 +10,7 @@ use crate::probe_arguments::{ProbeFlags, class};
 use crate::screen::When;
 use crate::selfcheck::SelfcheckFlags;
 use crate::simulate::SimulateFlags;
-use crate::written::{CompletionsFlags, ManFlags, SchemaFlags};
+use crate::written::{CompletionsFlags, ManFlags, SchemaFlags, version};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_config::HostPort;
 use rdmascope_expose::api::MetricChoice;
@@ -49,7 +49,7 @@ Exit codes: 0 fine, 1 it did not work, 64 wrong usage, 78 wrong configuration.
 #[derive(Debug, Parser)]
 #[command(
     name = "rdmascope",
-    version,
+    version = version(),
     about = SUMMARY,
     long_about = ABOUT,
     after_help = EXAMPLES,
@@ -304,8 +304,9 @@ impl From<Metrics> for MetricChoice {
 /// Run the coordinator, once per cluster
 ///
 /// It schedules the probes and serves the web page, the API and the metrics. Without a token it listens on
-/// this machine alone, unless --insecure is given. Stops on SIGINT or SIGTERM.
-#[derive(Debug, Args)]
+/// this machine alone, unless --insecure is given. Stops on SIGINT or SIGTERM; without a terminal it reads
+/// the token and the log level again on SIGHUP.
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
   rdmascope coordinator                  this machine alone, to try it out
@@ -333,8 +334,9 @@ pub(crate) struct CoordinatorFlags {
 ///
 /// It watches the RDMA ports and probes what the coordinator asks for. Finds devices, ports and addresses by
 /// itself; changes nothing on the machine. Goes on trying while the coordinator cannot be reached. Stops on
-/// SIGINT or SIGTERM.
-#[derive(Debug, Args)]
+/// SIGINT or SIGTERM; without a terminal it reads policy, manifest, kernel-log rules, token and log level
+/// again on SIGHUP.
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
   rdmascope agent --coordinator head:8080 --token-file /etc/rdmascope/token

@@ -4,6 +4,7 @@ use crate::incidents;
 use crate::maintenance::MaintenanceFile;
 use crate::store::{self, Notes, Store};
 use crate::stream::{Stream, Told};
+use crate::views;
 use axum::body::Bytes;
 use prometheus::Registry;
 use rdmascope_config::Token;
@@ -13,6 +14,7 @@ use rdmascope_control::coordinator::{
 use rdmascope_expose::api::IncidentView;
 use rdmascope_expose::metrics::CoordinatorOwn;
 use rdmascope_host::Clock;
+use rdmascope_host::service_manager::Heartbeat;
 use rdmascope_link::{ToAgent, ToCoordinator};
 use rdmascope_localise::{Incident, IncidentState};
 use rdmascope_model::{Now, Peer};
@@ -41,8 +43,9 @@ pub(crate) struct Hub {
     /// Told whenever the next wake-up may have changed.
     changed: Notify,
     clock: Clock,
-    token: Option<Token>,
-    pub(crate) insecure: bool,
+    token: Mutex<Option<Token>>,
+    /// Other machines reach it.
+    exposed: bool,
     pub(crate) pairs_max: u32,
     pub(crate) own: CoordinatorOwn,
     pub(crate) registry: Registry,
@@ -79,7 +82,7 @@ impl Hub {
         epoch: u64,
         clock: Clock,
         token: Option<Token>,
-        insecure: bool,
+        exposed: bool,
         pairs_max: u32,
     ) -> prometheus::Result<Self> {
         let registry = Registry::new();
@@ -96,8 +99,8 @@ impl Hub {
             inner,
             changed: Notify::new(),
             clock,
-            token,
-            insecure,
+            token: Mutex::new(token),
+            exposed,
             pairs_max,
             own,
             registry,
@@ -109,11 +112,25 @@ impl Hub {
 
     /// Whether a request may write or be an agent: `shown` is its bearer token.
     pub(crate) fn admits(&self, shown: Option<&[u8]>) -> bool {
-        match (&self.token, shown) {
+        let own = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*own, shown) {
             (None, _) => true,
             (Some(token), Some(shown)) => token.matches(shown),
             (Some(_), None) => false,
         }
+    }
+
+    /// Anybody on other machines may write.
+    pub(crate) fn insecure(&self) -> bool {
+        self.exposed && self.token.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Who comes from now on must show this one; false when it is the same as before.
+    pub(crate) fn change_token(&self, token: Option<Token>) -> bool {
+        let mut own = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = *own != token;
+        *own = token;
+        changed
     }
 
     /// Looks at the state.
@@ -221,8 +238,15 @@ impl Hub {
     pub(crate) async fn tick_forever(self: Arc<Self>) {
         /// Without any deadline the state is looked at from time to time all the same.
         const LONGEST: Duration = Duration::from_secs(60);
+        // From here and nowhere else: when this task or whoever holds the state hangs, it must stop.
+        let mut heartbeat = Heartbeat::new();
         loop {
-            let wait = self.read(|state, now| state.next_wakeup().map(|at| at.since(now.mono)));
+            heartbeat.beat(self.clock.now().mono, || self.read(|state, _| views::status_line(state)));
+            let due = heartbeat.due();
+            let wait = self.read(|state, now| {
+                let at = state.next_wakeup().into_iter().chain(due).min();
+                at.map(|at| at.since(now.mono))
+            });
             let wait = wait.unwrap_or(LONGEST).min(LONGEST);
             tokio::select! {
                 () = tokio::time::sleep(wait) => self.write(|state, now| state.handle(Event::Tick, now)),

@@ -14,6 +14,7 @@ mod maintenance;
 mod metrics;
 mod page;
 mod pair_history;
+mod reload;
 mod report;
 mod snapshot;
 mod socket;
@@ -30,12 +31,13 @@ use rdmascope_config::{
     CoordinatorConfig, Exposed, ServiceConfig, Token, TokenError, Topology, TopologyError, read_topology,
 };
 use rdmascope_control::coordinator::{Service, Settings};
-use rdmascope_host::Clock;
+use rdmascope_host::{Clock, service_manager};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::info;
 
@@ -70,6 +72,32 @@ pub enum Error {
     Serve(#[source] std::io::Error),
 }
 
+/// What a coordinator works by: its settings, and the token of the file that they name. Read at the start, and again when it is told to.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    config: CoordinatorConfig,
+    token: Option<Token>,
+}
+
+impl Loaded {
+    /// Reads the token; its file may lie on a slow disk.
+    ///
+    /// # Errors
+    /// A coordinator cannot work by these settings.
+    pub fn read(config: CoordinatorConfig) -> Result<Self, Error> {
+        config.exposure()?;
+        let token = config.token_file.as_deref().map(Token::read).transpose()?;
+        Ok(Self { config, token })
+    }
+
+    /// Where anybody who reaches the address is let in: it was asked for, and is to be said.
+    #[must_use]
+    pub fn insecure(&self) -> Option<SocketAddr> {
+        let listen = self.config.listen;
+        (self.token.is_none() && !listen.ip().to_canonical().is_loopback()).then_some(listen)
+    }
+}
+
 /// Where nodes and adapters hang, where a file says it.
 fn topology(config: &CoordinatorConfig) -> Result<Topology, TopologyError> {
     let Some(path) = &config.topology_file else {
@@ -83,17 +111,18 @@ fn topology(config: &CoordinatorConfig) -> Result<Topology, TopologyError> {
     Ok(found)
 }
 
-/// Runs a coordinator until `shutdown` is ready. `started` is told the address, with the port that was chosen.
+/// Runs a coordinator until `shutdown` is ready. `started` is told the address, with the port that was chosen; what comes by `reloads` is
+/// taken over where that can be done without a restart.
 ///
 /// # Errors
 /// It cannot start, or its server fails.
 pub async fn run(
-    config: &CoordinatorConfig,
+    loaded: Loaded,
+    reloads: mpsc::Receiver<Loaded>,
     started: impl FnOnce(SocketAddr),
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Error> {
-    config.exposure()?;
-    let token = config.token_file.as_deref().map(Token::read).transpose()?;
+    let (config, token) = (&loaded.config, loaded.token.clone());
     let listener = TcpListener::bind(config.listen)
         .await
         .map_err(|source| Error::Listen { address: config.listen, source })?;
@@ -101,25 +130,10 @@ pub async fn run(
     let clock = Clock::new();
     // Wall time in milliseconds grows from one coordinator to the next, also over a lost disk.
     let epoch = clock.now().wall.0;
-    let topology = topology(config)?;
-    let settings = Settings {
-        pings_per_second: config.mesh.pings_per_second,
-        labels: config.mesh.labels,
-        coverage: config.sweep.coverage,
-        pause: config.sweep.pause,
-        services: config.services.iter().map(|(name, service)| (name.clone(), service_of(service))).collect(),
-        streams_per_leaf: config.streams_per_leaf,
-        streams_per_node: config.streams_per_node,
-        pairs_at_once: config.sweep.pairs_at_once,
-        sweep_bytes_max: u64::from(config.sweep.gigabytes_max) * 1_000_000_000,
-        rails_routed: config.rails_routed,
-        leaves: topology.leaves,
-        rails: topology.rails,
-        pods: topology.pods,
-    };
-    let insecure = token.is_none() && !address.ip().to_canonical().is_loopback();
-    let hub = Arc::new(Hub::new(settings, epoch, clock, token, insecure, config.metrics.pairs_max)?);
-    info!(%address, epoch, insecure, "coordinator listens");
+    let settings = settings(config, topology(config)?);
+    let exposed = !address.ip().to_canonical().is_loopback();
+    let hub = Arc::new(Hub::new(settings, epoch, clock, token, exposed, config.metrics.pairs_max)?);
+    info!(%address, epoch, insecure = hub.insecure(), "coordinator listens");
     // Dropped at the end, and with it every task.
     let mut tasks = JoinSet::new();
     if let Some(folder) = &config.state_dir {
@@ -138,11 +152,13 @@ pub async fn run(
     }
     tasks.spawn(Arc::clone(&hub).tick_forever());
     tasks.spawn(Arc::clone(&hub).count_forever());
+    tasks.spawn(reload::take_all(Arc::clone(&hub), loaded.clone(), reloads));
     started(address);
     let ending = Arc::clone(&hub);
     let served = axum::serve(listener, api::router(Arc::clone(&hub))).with_graceful_shutdown(async move {
         shutdown.await;
         info!("coordinator stops");
+        service_manager::stopping();
         ending.close_all();
     });
     let result = served.await.map_err(Error::Serve);
@@ -151,6 +167,24 @@ pub async fn run(
         snapshot::save(&hub, folder);
     }
     result
+}
+
+fn settings(config: &CoordinatorConfig, topology: Topology) -> Settings {
+    Settings {
+        pings_per_second: config.mesh.pings_per_second,
+        labels: config.mesh.labels,
+        coverage: config.sweep.coverage,
+        pause: config.sweep.pause,
+        services: config.services.iter().map(|(name, service)| (name.clone(), service_of(service))).collect(),
+        streams_per_leaf: config.streams_per_leaf,
+        streams_per_node: config.streams_per_node,
+        pairs_at_once: config.sweep.pairs_at_once,
+        sweep_bytes_max: u64::from(config.sweep.gigabytes_max) * 1_000_000_000,
+        rails_routed: config.rails_routed,
+        leaves: topology.leaves,
+        rails: topology.rails,
+        pods: topology.pods,
+    }
 }
 
 fn service_of(config: &ServiceConfig) -> Service {

@@ -28,7 +28,7 @@ pub(crate) async fn all(State(hub): State<Arc<Hub>>) -> Response {
         entries: hub.fullest_queue() as u64,
         limit: FRAMES_QUEUED_MAX as u64,
     };
-    let families = hub.read(|state, now| families(state, now, hub.insecure, queue));
+    let families = hub.read(|state, now| families(state, now, hub.insecure(), queue));
     match metrics::encode(&hub.registry) {
         Ok(own) => text(families + &own),
         Err(error) => crate::api::problem(&Problem::internal(error.to_string())),

@@ -56,6 +56,7 @@ const PACKAGES: &[Package] = &[
     package("perftest", Need::Lab, "ib_write_lat and ib_write_bw, the reference for what we measure"),
     package("prometheus-node-exporter", Need::Tests, "the reference for what we read from the same files"),
     package("python3-jsonschema", Need::Tests, "judges what commands print as JSON by its schema"),
+    package("systemd", Need::Tests, "systemd-analyze checks the units: keys, and how much they expose"),
     package("mandoc", Need::Tests, "checks the manual pages"),
     package(
         "prometheus",

@@ -174,8 +174,8 @@ catalogue! {
         "1 when everything that this reader looks for could be read, 0 when it could not look.");
     UPLINK_CONNECTED = family(CHECKS, Scrape::Agent, Kind::Gauge, "rdmascope_uplink_connected", &[],
         "1 while the agent is connected to its coordinator.");
-    BUILD_INFO = family(SELF, Scrape::Both, Kind::Gauge, "rdmascope_build_info", &["version", "role"],
-        "Version of the program and what it runs as; always 1.");
+    BUILD_INFO = family(SELF, Scrape::Both, Kind::Gauge, "rdmascope_build_info", &["version", "role", "revision"],
+        "Version of the program, what it runs as, and the revision of its sources (only in builds that were told it, as packages are); always 1.");
     PAUSED = family(SELF, Scrape::Both, Kind::Gauge, "rdmascope_paused", &["scope"],
         "1 while probes of this scope (bandwidth, all) are paused: on this node for an agent, on the whole cluster for the coordinator.");
     NODES = cluster("rdmascope_nodes", &["state"], "Nodes by the state of their agent: connected or lost.");
