@@ -16,6 +16,8 @@ pub(crate) enum Need {
     Tests,
     /// Driving the web page.
     Page,
+    /// Making packages, and trying them.
+    Package,
 }
 
 struct Package {
@@ -68,6 +70,9 @@ const PACKAGES: &[Package] = &[
         Need::Tests,
         "amtool checks the routes of alerts; the server tells of the lab's port that is down",
     ),
+    package("lintian", Need::Package, "judges the .deb"),
+    package("rpm", Need::Package, "rpmbuild makes the .rpm, and rpm tries it"),
+    package("debootstrap", Need::Package, "makes the fresh root in which packages are tried"),
     package("chromium", Need::Page, "the browser in which the web page is driven"),
     // The packages of Node.js itself bring npm along, and those of Debian stand in their way.
     Package {
