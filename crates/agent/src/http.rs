@@ -109,9 +109,11 @@ impl Shown {
     }
 }
 
-/// Takes the port.
-pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
-    TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
+/// Takes the port, where there is to be one.
+pub(crate) async fn listen(address: Option<SocketAddr>) -> Result<Option<TcpListener>, Error> {
+    let Some(address) = address else { return Ok(None) };
+    let bound = TcpListener::bind(address).await;
+    bound.map(Some).map_err(|source| Error::Listen { address, source })
 }
 
 /// Where others have the metrics that are served here; `own` is this machine's address on the way to the coordinator. What is served on the
@@ -153,7 +155,7 @@ mod tests {
     use super::*;
 
     async fn told(at: &str, own: Option<&str>) -> Option<String> {
-        let listener = listen(at.parse().unwrap()).await.unwrap();
+        let listener = listen(at.parse().ok()).await.unwrap().unwrap();
         let port = listener.local_addr().unwrap().port();
         let told = reachable(&listener, own.map(|own| own.parse().unwrap()))?;
         assert_eq!(told.port(), port);

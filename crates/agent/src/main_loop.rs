@@ -10,7 +10,7 @@ use rdmascope_expose::metrics::ProbeOutcome;
 use rdmascope_host::service_manager::{self, Heartbeat};
 use rdmascope_host::{Clock, Host, boot_id, host_name};
 use rdmascope_link::ToCoordinator;
-use rdmascope_model::{EndpointName, LeaseId, Load, Mono, Outcome, ProbePlan, Reading};
+use rdmascope_model::{EndpointInfo, EndpointName, LeaseId, Load, Mono, Outcome, ProbePlan, Reading};
 use rdmascope_probe::mesh::MeshEvent;
 use rdmascope_transport::Transport;
 use std::collections::BTreeMap;
@@ -64,16 +64,12 @@ pub(crate) async fn run(
     let own_address = probes::own_address(&coordinator);
     let tcp = config.transport == TransportKind::Tcp;
     info!(node, version = VERSION, %coordinator, transport = ?config.transport, "agent starts");
-    let listener = match config.listen {
-        Some(listen) => Some(http::listen(listen).await?),
-        None => None,
-    };
+    let listener = http::listen(config.listen).await?;
     let metrics = listener.as_ref().and_then(|listener| http::reachable(listener, own_address));
     let mut state = Agent::new(Identity { metrics, ..identity(&node, clock) });
     if tcp {
         let address = own_address.ok_or_else(|| Error::NoAddress(coordinator.to_string()))?;
-        let endpoints = vec![probes::tcp_endpoint(&node, address)];
-        state.handle(Event::Inventory { endpoints, findings: Vec::new() }, clock.now());
+        state.handle(only(probes::tcp_endpoint(&node, address)), clock.now());
     }
     let own = Arc::new(OwnTraffic::default());
     let (news_in, mut news) = mpsc::channel(EVENTS_MAX);
@@ -96,19 +92,13 @@ pub(crate) async fn run(
     if let Some(listener) = listener {
         tasks.spawn(http::serve(listener, Arc::clone(&shown)));
     }
-    if tcp {
-        tasks.spawn(watcher.watch_pause());
-    } else {
-        tasks.spawn(watcher.watch());
-    }
+    match tcp {
+        true => tasks.spawn(watcher.watch_pause()),
+        false => tasks.spawn(watcher.watch()),
+    };
     let named = coordinator.to_string();
     tasks.spawn(uplink::keep(coordinator, token, happened_in));
     let transport = probes::Probes::new(config.transport, &host, clock, &woken, own_address);
-    let counted = BTreeMap::new();
-    let ends = match stay {
-        Stay::Always => None,
-        Stay::Once { reached_within } => Some((clock.now().mono.after(reached_within), false)),
-    };
     let mut this = Loop {
         state,
         clock,
@@ -116,10 +106,13 @@ pub(crate) async fn run(
         transport,
         queues: None,
         own,
-        counted,
+        counted: BTreeMap::new(),
         news: news_in,
         shown,
-        ends,
+        ends: match stay {
+            Stay::Always => None,
+            Stay::Once { reached_within } => Some((clock.now().mono.after(reached_within), false)),
+        },
         reload,
         heartbeat: Heartbeat::new(),
     };
@@ -127,12 +120,12 @@ pub(crate) async fn run(
     info!("agent stops");
     service_manager::stopping();
     this.close_all();
-    match (stay, this.leaves_at()) {
-        (Stay::Once { reached_within }, Some((at, false))) if at <= this.clock.now().mono => {
-            Err(Error::NeverReached { coordinator: named, seconds: reached_within.as_secs() })
-        }
-        _ => Ok(()),
-    }
+    this.reached(stay, named)
+}
+
+/// The one endpoint of a machine on which nothing is judged.
+fn only(endpoint: EndpointInfo) -> Event {
+    Event::Inventory { endpoints: vec![endpoint], findings: Vec::new() }
 }
 
 fn node_name(config: &AgentConfig) -> Result<String, Error> {
@@ -199,6 +192,16 @@ impl Loop {
                 if state.paused().all || state.paused().bandwidth { "; probing is paused" } else { "" };
             format!("{coordinator}; {}{paused}", shown.findings())
         });
+    }
+
+    /// Whether it was there for what it was to stay for.
+    fn reached(&self, stay: Stay, coordinator: String) -> Result<(), Error> {
+        match (stay, self.leaves_at()) {
+            (Stay::Once { reached_within }, Some((at, false))) if at <= self.clock.now().mono => {
+                Err(Error::NeverReached { coordinator, seconds: reached_within.as_secs() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// When it ends by itself, unless the coordinator comes; and whether that was ever there.

@@ -177,21 +177,21 @@ impl Root {
         // This is what Debian's rpm wants to be told before it installs anything; it runs the scripts inside the root.
         let rpm = |words: &[&str], package: Option<&Path>| -> Result<String> {
             let mut command = Command::new("rpm");
-            command.args(["--force-debian", "--nodeps", "--root"]).arg(self.path()).args(words).args(package);
+            command.args(["--force-debian", "--root"]).arg(self.path()).args(words).args(package);
             output(&format!("rpm {}", words.join(" ")), &mut command)
         };
         let before = self.listed()?;
-        rpm(&["--install"], Some(package))?;
+        rpm(&["--install", "--nodeps"], Some(package))?;
         self.works(source)?;
         rpm(&["--verify", "--nodeps", "rdmascope"], None)?;
         self.append(CONFIG, "# edited\n")?;
         let tree = work.join("tree-of-changelog");
         self.newer(&tree)?;
-        rpm(&["--upgrade"], Some(&rpm::pack(source, 2, &tree, work, work)?))?;
+        rpm(&["--upgrade", "--nodeps"], Some(&rpm::pack(source, 2, &tree, work, work)?))?;
         let now = rpm(&["--query", "--queryformat", "%{VERSION}-%{RELEASE}", "rdmascope"], None)?;
         expect(now == source.full(2), || format!("after the upgrade rpm knows version {now}"))?;
         self.kept_the_edited_configuration()?;
-        rpm(&["--erase", "rdmascope"], None)?;
+        rpm(&["--erase", "--nodeps", "rdmascope"], None)?;
         // rpm knows no purge: what was edited, the token and the state stay.
         let left: Vec<_> = self.listed()?.difference(&before).cloned().collect();
         let may_stay =
