@@ -7,9 +7,18 @@ use crate::process::run;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folders that belong to others, or to nobody.
-const OWN_FOLDERS: [&str; 3] =
-    ["etc/rdmascope", "usr/share/doc/rdmascope", "usr/share/doc/rdmascope/examples"];
+/// Folders that go with the package: its own, and those of shells, which it shares with whoever else has completions there.
+const OWN_FOLDERS: [&str; 9] = [
+    "etc/rdmascope",
+    "usr/share/bash-completion",
+    "usr/share/bash-completion/completions",
+    "usr/share/doc/rdmascope",
+    "usr/share/doc/rdmascope/examples",
+    "usr/share/fish",
+    "usr/share/fish/vendor_completions.d",
+    "usr/share/zsh",
+    "usr/share/zsh/site-functions",
+];
 
 /// Makes it below `work` and puts it into `target`.
 pub(super) fn build(source: &Source, release: u32, work: &Path, target: &Path) -> Result<PathBuf> {

@@ -12,7 +12,9 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// What changes there whatever package comes and goes: lists of packages, users and logs.
-const NOT_OURS: [&str; 10] = [
+const NOT_OURS: [&str; 11] = [
+    // Where Debian's rpm has its list.
+    "root/.rpmdb",
     "var/lib/dpkg",
     "var/lib/rpm",
     "var/log",
