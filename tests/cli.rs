@@ -39,3 +39,5 @@ mod screen;
 mod secure;
 #[path = "cli/selfcheck.rs"]
 mod selfcheck;
+#[path = "cli/service_manager.rs"]
+mod service_manager;

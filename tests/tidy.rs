@@ -18,6 +18,7 @@ const MAY_SPAWN: &[(&str, &str)] = &[
         "reads of the machine may block in the kernel, and the one thread must not",
     ),
     ("crates/agent/src/main_loop.rs", "the agent's tasks, started in one place under the diagram of lib.rs"),
+    ("crates/cli/src/reload.rs", "files that are read again may lie on a slow disk"),
     (
         "crates/cli/src/selfcheck/own.rs",
         "the coordinator of a self-check and who listens for signals, beside the thread that tests",

@@ -269,3 +269,16 @@ fn the_binary_needs_no_rdma_library_to_start() {
     let version = run(&["--version"]);
     assert_eq!((version.code, version.out.starts_with("rdmascope ")), (Some(0), true));
 }
+
+#[test]
+fn every_shipped_configuration_passes_the_check() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../config");
+    let mut files = 0;
+    for entry in fs::read_dir(folder).expect("config/") {
+        let file = entry.expect("entry").path();
+        let done = run(&["config", "check", file.to_str().expect("a path of ASCII")]);
+        assert!(done.code == Some(0) && done.out.starts_with("ok: "), "{done:?}");
+        files += 1;
+    }
+    assert_eq!(files, 5);
+}

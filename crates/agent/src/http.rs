@@ -13,13 +13,14 @@ use rdmascope_checks::Policy;
 use rdmascope_expose::api::{HealthView, PauseLevel, Problem};
 use rdmascope_expose::metrics::{self, AgentInput, AgentOwn, CONTENT_TYPE, MeshInput, PairsInput};
 use rdmascope_link::{PairsBrief, PauseFlags, ProbeResult};
-use rdmascope_model::Metric;
+use rdmascope_model::{Metric, Status};
 use rdmascope_probe::mesh::MeshHealth;
 use rdmascope_secure::{Limits, Peer, Refused, Server};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tracing::info;
 
 /// Scrapers and probes of the kubelet: few, and from few addresses.
@@ -28,8 +29,6 @@ const LIMITS: Limits = Limits { connections: 64, per_address: 16 };
 /// What is shown: written by the main loop, read by requests.
 pub(crate) struct Shown {
     registry: Registry,
-    /// What is known of lines of the kernel log, and what is expected of ports.
-    policy: Policy,
     pub(crate) own: AgentOwn,
     pub(crate) seen: Arc<Mutex<Seen>>,
     now: Mutex<Present>,
@@ -40,15 +39,33 @@ struct Present {
     paused: PauseFlags,
     mesh: Option<MeshInput>,
     pairs: Arc<[PairsBrief]>,
+    /// What is known of lines of the kernel log, and what is expected of ports.
+    policy: Policy,
 }
 
 impl Shown {
     pub(crate) fn new(policy: Policy) -> prometheus::Result<Self> {
         let registry = Registry::new();
         let own = AgentOwn::new(&registry)?;
-        let now =
-            Present { connected: false, paused: PauseFlags::default(), mesh: None, pairs: Arc::default() };
-        Ok(Self { registry, policy, own, seen: Arc::default(), now: Mutex::new(now) })
+        let paused = PauseFlags::default();
+        let now = Present { connected: false, paused, mesh: None, pairs: Arc::default(), policy };
+        Ok(Self { registry, own, seen: Arc::default(), now: Mutex::new(now) })
+    }
+
+    /// Lines of the kernel log are known, and ports held, by this from now on.
+    pub(crate) fn policy(&self, policy: Policy) {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).policy = policy;
+    }
+
+    /// How many findings there are of each kind, in words.
+    pub(crate) fn findings(&self) -> String {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if !seen.begun {
+            return "this machine is not judged yet".to_owned();
+        }
+        let count = |status| seen.findings.iter().filter(|finding| finding.status == status).count();
+        let (fail, unknown, warn) = (count(Status::Fail), count(Status::Unknown), count(Status::Warn));
+        format!("findings: {fail} fail, {unknown} unknown, {warn} warn")
     }
 
     pub(crate) fn state(&self, connected: bool, paused: PauseFlags) {
@@ -91,8 +108,8 @@ impl Shown {
             snapshot: seen.begun.then_some(&seen.snapshot),
             findings: &seen.findings,
             kernel_log: &seen.log,
-            log_class: &|rule| self.policy.rules.get(rule).map_or("unknown", |rule| rule.class.word()),
-            expected_rate_bps: &|device, port| self.policy.manifest.of(device, Some(port)).rate_bps,
+            log_class: &|rule| now.policy.rules.get(rule).map_or("unknown", |rule| rule.class.word()),
+            expected_rate_bps: &|device, port| now.policy.manifest.of(device, Some(port)).rate_bps,
             took: &seen.took,
             done_at: &seen.done_at,
             retransmits: rdmascope_checks::counters::retransmits,
@@ -118,9 +135,11 @@ fn input(pairs: &PairsBrief) -> PairsInput<'_> {
     }
 }
 
-/// Takes the port.
-pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
-    TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
+/// Takes the port, where there is to be one.
+pub(crate) async fn listen(address: Option<SocketAddr>) -> Result<Option<TcpListener>, Error> {
+    let Some(address) = address else { return Ok(None) };
+    let bound = TcpListener::bind(address).await;
+    bound.map(Some).map_err(|source| Error::Listen { address, source })
 }
 
 /// Where others have the metrics that are served here; `own` is this machine's address on the way to the coordinator. What is served on the
@@ -136,8 +155,12 @@ pub(crate) fn reachable(listener: &TcpListener, own: Option<IpAddr>) -> Option<S
 }
 
 /// Serves until it is dropped.
-pub(crate) async fn serve(listener: TcpListener, shown: Arc<Shown>, credentials: Credentials) {
-    let tls = credentials.tls.clone();
+pub(crate) async fn serve(
+    listener: TcpListener,
+    shown: Arc<Shown>,
+    credentials: watch::Receiver<Credentials>,
+) {
+    let tls = credentials.borrow().tls.clone();
     if let Ok(address) = listener.local_addr() {
         info!(%address, tls = tls.is_some(), "agent serves /metrics and /healthz");
     }
@@ -150,14 +173,14 @@ pub(crate) async fn serve(listener: TcpListener, shown: Arc<Shown>, credentials:
 
 struct Served {
     shown: Arc<Shown>,
-    credentials: Credentials,
+    credentials: watch::Receiver<Credentials>,
 }
 
 impl Served {
     /// In plain text whoever reaches the port reads, as with any exporter; where there are certificates, a reader's or an operator's, or
     /// the token.
     fn admits(&self, headers: &HeaderMap, peer: Option<&Peer>) -> bool {
-        let Credentials { token, tls } = &self.credentials;
+        let Credentials { token, tls } = &*self.credentials.borrow();
         let shown =
             headers.get(header::AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
         let by_token = token.as_ref().zip(shown).is_some_and(|(token, shown)| token.matches(shown));
@@ -178,7 +201,8 @@ async fn all(
         return (StatusCode::UNAUTHORIZED, kind, body).into_response();
     }
     let shown = &served.shown;
-    for (file, until) in served.credentials.tls.iter().flat_map(|tls| tls.expires()) {
+    let tls = served.credentials.borrow().tls.clone();
+    for (file, until) in tls.iter().flat_map(|tls| tls.expires()) {
         shown.own.certificate(&file, until);
     }
     match shown.text() {
@@ -196,7 +220,7 @@ mod tests {
     use super::*;
 
     async fn told(at: &str, own: Option<&str>) -> Option<String> {
-        let listener = listen(at.parse().unwrap()).await.unwrap();
+        let listener = listen(at.parse().ok()).await.unwrap().unwrap();
         let port = listener.local_addr().unwrap().port();
         let told = reachable(&listener, own.map(|own| own.parse().unwrap()))?;
         assert_eq!(told.port(), port);

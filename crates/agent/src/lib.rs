@@ -13,6 +13,7 @@ mod http;
 mod machine;
 mod main_loop;
 mod probes;
+mod reload;
 pub mod uplink;
 
 use rdmascope_checks::Policy;
@@ -25,6 +26,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// Version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -99,6 +101,38 @@ pub struct Credentials {
     pub tls: Option<Arc<Tls>>,
 }
 
+/// What an agent works by: its settings, and what the files say that they name. Read at the start, and again when it is told to.
+#[derive(Clone)]
+pub struct Loaded {
+    config: AgentConfig,
+    policy: Policy,
+    credentials: Credentials,
+}
+
+impl Loaded {
+    /// Reads the token, the certificates and the operator's kernel-log rules; the files may lie on a slow disk.
+    ///
+    /// # Errors
+    /// An agent cannot work by these settings.
+    pub fn read(config: AgentConfig, mut policy: Policy) -> Result<Self, Error> {
+        config.exposure()?;
+        if let Some(folder) = &config.log_rules {
+            policy.rules = rules(folder)?;
+        }
+        let token = config.token_file.as_deref().map(Token::read).transpose()?;
+        // Who listens needs a certificate of its own; who only dials may show the token.
+        let read = if config.listen.is_some() { Tls::read_for_server } else { Tls::read };
+        let tls = config.tls_dir.as_deref().map(read).transpose()?.map(Arc::new);
+        Ok(Self { config, policy, credentials: Credentials { token, tls } })
+    }
+
+    /// Where its own port is to be, if it has one.
+    #[must_use]
+    pub fn listens(&self) -> Option<SocketAddr> {
+        self.config.listen
+    }
+}
+
 /// How long an agent stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stay {
@@ -120,23 +154,23 @@ pub async fn run(
     policy: Policy,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    run_for(config, policy, Stay::Always, shutdown).await
+    run_on(Host::here()?, config, policy, shutdown).await
 }
 
-/// The same, for no longer than it is to stay.
+/// The same, for no longer than it is to stay; what comes by `reloads` is taken over where that can be done without a restart.
 ///
 /// # Errors
 /// As [`run`]; or the one coordinator is never reached.
 pub async fn run_for(
-    config: &AgentConfig,
-    policy: Policy,
+    loaded: Loaded,
     stay: Stay,
+    reloads: mpsc::Receiver<Loaded>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    start(Host::here()?, config, policy, stay, shutdown).await
+    main_loop::run(Host::here()?, loaded, (stay, reloads), shutdown).await
 }
 
-/// The same over another machine than the one we run on, to measure or test an agent over a capture: what it reads is from there.
+/// As [`run`] over another machine than the one we run on, to measure or test an agent over a capture: what it reads is from there.
 ///
 /// # Errors
 /// As [`run`].
@@ -146,24 +180,7 @@ pub async fn run_on(
     policy: Policy,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    start(host, config, policy, Stay::Always, shutdown).await
-}
-
-async fn start(
-    host: Host,
-    config: &AgentConfig,
-    mut policy: Policy,
-    stay: Stay,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), Error> {
-    config.exposure()?;
-    if let Some(folder) = &config.log_rules {
-        policy.rules = rules(folder)?;
-    }
-    let coordinator = config.coordinator.clone().ok_or(Error::NoCoordinator)?;
-    let token = config.token_file.as_deref().map(Token::read).transpose()?;
-    // Who listens needs a certificate of its own; who only dials may show the token.
-    let read = if config.listen.is_some() { Tls::read_for_server } else { Tls::read };
-    let tls = config.tls_dir.as_deref().map(read).transpose()?.map(Arc::new);
-    main_loop::run(host, (config, stay), policy, Credentials { token, tls }, coordinator, shutdown).await
+    let loaded = Loaded::read(config.clone(), policy)?;
+    let (_, never) = mpsc::channel(1);
+    main_loop::run(host, loaded, (Stay::Always, never), shutdown).await
 }

@@ -1,15 +1,16 @@
 //! The agent's one loop: everything that can happen ends here as an event of the pure state, and its actions are done.
 
 use crate::machine::{News, OwnTraffic, Watcher, held};
+use crate::reload::Reload;
 use crate::uplink::{Happened, Queues};
-use crate::{Credentials, Error, Stay, VERSION, http, probes, uplink};
-use rdmascope_checks::Policy;
-use rdmascope_config::{AgentConfig, HostPort, TransportKind};
+use crate::{Credentials, Error, Loaded, Stay, VERSION, http, probes, uplink};
+use rdmascope_config::{AgentConfig, TransportKind};
 use rdmascope_control::agent::{Action, Agent, Event, Identity};
 use rdmascope_expose::metrics::ProbeOutcome;
+use rdmascope_host::service_manager::{self, Heartbeat};
 use rdmascope_host::{Clock, Host, boot_id, host_name};
 use rdmascope_link::ToCoordinator;
-use rdmascope_model::{EndpointName, LeaseId, Load, Mono, Outcome, ProbePlan, Reading};
+use rdmascope_model::{EndpointInfo, EndpointName, LeaseId, Load, Mono, Outcome, ProbePlan, Reading};
 use rdmascope_probe::mesh::MeshEvent;
 use rdmascope_transport::Transport;
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
@@ -43,34 +44,33 @@ struct Loop {
     shown: Arc<http::Shown>,
     /// When it ends if the coordinator is not reached until then, and whether it ever was.
     ends: Option<(Mono, bool)>,
+    reload: Reload,
+    heartbeat: Heartbeat,
 }
 
 pub(crate) async fn run(
     host: Host,
-    (config, stay): (&AgentConfig, Stay),
-    policy: Policy,
-    credentials: Credentials,
-    coordinator: HostPort,
+    loaded: Loaded,
+    (stay, mut reloads): (Stay, mpsc::Receiver<Loaded>),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
+    let config = &loaded.config.clone();
+    let coordinator = config.coordinator.clone().ok_or(Error::NoCoordinator)?;
     let node = node_name(config)?;
     let clock = Clock::new();
     let host = host.only(&config.devices).with_workloads(&config.workloads);
-    let shown = Arc::new(http::Shown::new(policy.clone())?);
+    let shown = Arc::new(http::Shown::new(loaded.policy.clone())?);
+    let (reload, policy, credentials) = Reload::new(loaded, Arc::clone(&shown));
     let woken = Arc::new(Notify::new());
     let own_address = probes::own_address(&coordinator);
     let tcp = config.transport == TransportKind::Tcp;
     info!(node, version = VERSION, %coordinator, transport = ?config.transport, "agent starts");
-    let listener = match config.listen {
-        Some(listen) => Some(http::listen(listen).await?),
-        None => None,
-    };
+    let listener = http::listen(config.listen).await?;
     let metrics = listener.as_ref().and_then(|listener| http::reachable(listener, own_address));
     let mut state = Agent::new(Identity { metrics, ..identity(&node, clock) });
     if tcp {
         let address = own_address.ok_or_else(|| Error::NoAddress(coordinator.to_string()))?;
-        let endpoints = vec![probes::tcp_endpoint(&node, address)];
-        state.handle(Event::Inventory { endpoints, findings: Vec::new() }, clock.now());
+        state.handle(only(probes::tcp_endpoint(&node, address)), clock.now());
     }
     let own = Arc::new(OwnTraffic::default());
     let (news_in, mut news) = mpsc::channel(EVENTS_MAX);
@@ -91,30 +91,40 @@ pub(crate) async fn run(
     // Dropped with this function, and with it every task.
     let mut tasks = JoinSet::new();
     serve_and_watch(&mut tasks, listener, &shown, &credentials);
-    if tcp {
-        tasks.spawn(watcher.watch_pause());
-    } else {
-        tasks.spawn(watcher.watch());
-    }
+    match tcp {
+        true => tasks.spawn(watcher.watch_pause()),
+        false => tasks.spawn(watcher.watch()),
+    };
     let named = coordinator.to_string();
     tasks.spawn(uplink::keep(coordinator, credentials, happened_in));
     let transport = probes::Probes::new(config.transport, &host, clock, &woken, own_address);
-    let counted = BTreeMap::new();
-    let ends = match stay {
-        Stay::Always => None,
-        Stay::Once { reached_within } => Some((clock.now().mono.after(reached_within), false)),
+    let mut this = Loop {
+        state,
+        clock,
+        host,
+        transport,
+        queues: None,
+        own,
+        counted: BTreeMap::new(),
+        news: news_in,
+        shown,
+        ends: match stay {
+            Stay::Always => None,
+            Stay::Once { reached_within } => Some((clock.now().mono.after(reached_within), false)),
+        },
+        reload,
+        heartbeat: Heartbeat::new(),
     };
-    let mut this =
-        Loop { state, clock, host, transport, queues: None, own, counted, news: news_in, shown, ends };
-    this.work(&mut happened, &mut news, &woken, shutdown).await;
+    this.work((&mut happened, &mut news, &mut reloads), &woken, shutdown).await;
     info!("agent stops");
+    service_manager::stopping();
     this.close_all();
-    match (stay, this.leaves_at()) {
-        (Stay::Once { reached_within }, Some((at, false))) if at <= this.clock.now().mono => {
-            Err(Error::NeverReached { coordinator: named, seconds: reached_within.as_secs() })
-        }
-        _ => Ok(()),
-    }
+    this.reached(stay, named)
+}
+
+/// The one endpoint of a machine on which nothing is judged.
+fn only(endpoint: EndpointInfo) -> Event {
+    Event::Inventory { endpoints: vec![endpoint], findings: Vec::new() }
 }
 
 /// The own port, where there is one, and the files of certificates, where there are some.
@@ -122,13 +132,13 @@ fn serve_and_watch(
     tasks: &mut JoinSet<()>,
     listener: Option<TcpListener>,
     shown: &Arc<http::Shown>,
-    credentials: &Credentials,
+    credentials: &watch::Receiver<Credentials>,
 ) {
     if let Some(listener) = listener {
         tasks.spawn(http::serve(listener, Arc::clone(shown), credentials.clone()));
     }
-    if let Some(tls) = &credentials.tls {
-        tasks.spawn(Arc::clone(tls).watch());
+    if let Some(tls) = credentials.borrow().tls.clone() {
+        tasks.spawn(tls.watch());
     }
 }
 
@@ -154,8 +164,11 @@ impl Loop {
     /// Until it is told to stop, or leaves by itself.
     async fn work(
         &mut self,
-        happened: &mut mpsc::Receiver<Happened>,
-        news: &mut mpsc::Receiver<News>,
+        (happened, news, reloads): (
+            &mut mpsc::Receiver<Happened>,
+            &mut mpsc::Receiver<News>,
+            &mut mpsc::Receiver<Loaded>,
+        ),
         woken: &Notify,
         shutdown: impl Future<Output = ()>,
     ) {
@@ -166,17 +179,42 @@ impl Loop {
             if leaves.is_some_and(|(at, _)| at <= now) {
                 break;
             }
-            let wakes = self.state.next_wakeup().into_iter().chain(leaves.map(|(at, _)| at)).min();
+            self.beat(now);
+            let wakes = [self.state.next_wakeup(), leaves.map(|(at, _)| at), self.heartbeat.due()];
+            let wakes = wakes.into_iter().flatten().min();
             let wait = wakes.map_or(LONGEST, |at| at.since(now).min(LONGEST));
             tokio::select! {
                 () = &mut shutdown => break,
                 Some(happened) = happened.recv() => self.uplink(happened),
                 Some(news) = news.recv() => self.machine(news),
+                Some(new) = reloads.recv() => self.reload.take(new),
                 () = woken.notified() => {}
                 () = tokio::time::sleep(wait) => self.feed(Event::Tick),
             }
             self.poll_transport();
             self.poll_mesh();
+        }
+    }
+
+    /// The sign of life, from here and nowhere else: when this loop hangs, it must stop.
+    fn beat(&mut self, now: Mono) {
+        let Self { heartbeat, state, shown, .. } = self;
+        heartbeat.beat(now, || {
+            let coordinator =
+                if state.is_connected() { "connected" } else { "NO CONNECTION to the coordinator" };
+            let paused =
+                if state.paused().all || state.paused().bandwidth { "; probing is paused" } else { "" };
+            format!("{coordinator}; {}{paused}", shown.findings())
+        });
+    }
+
+    /// Whether it was there for what it was to stay for.
+    fn reached(&self, stay: Stay, coordinator: String) -> Result<(), Error> {
+        match (stay, self.leaves_at()) {
+            (Stay::Once { reached_within }, Some((at, false))) if at <= self.clock.now().mono => {
+                Err(Error::NeverReached { coordinator, seconds: reached_within.as_secs() })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
@@ -51,12 +51,17 @@ pub struct Queues {
     pub bulk: mpsc::Sender<Vec<u8>>,
 }
 
-/// Keeps a connection for as long as somebody listens to what happens.
-pub async fn keep(coordinator: HostPort, credentials: Credentials, happened: mpsc::Sender<Happened>) {
+/// Keeps a connection for as long as somebody listens to what happens. Each time it is made, the token of that moment is shown.
+pub async fn keep(
+    coordinator: HostPort,
+    credentials: watch::Receiver<Credentials>,
+    happened: mpsc::Sender<Happened>,
+) {
     let mut pause = PAUSE.0;
     let mut told = String::new();
     while !happened.is_closed() {
-        match dial(&coordinator, &credentials).await {
+        let shown = credentials.borrow().clone();
+        match dial(&coordinator, &shown).await {
             Ok(socket) => {
                 info!(%coordinator, "connected to the coordinator");
                 told.clear();

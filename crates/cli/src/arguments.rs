@@ -12,7 +12,7 @@ use crate::screen::When;
 use crate::selfcheck::SelfcheckFlags;
 use crate::simulate::SimulateFlags;
 use crate::tls::TlsCommand;
-use crate::written::{CompletionsFlags, ManFlags, SchemaFlags};
+use crate::written::{CompletionsFlags, ManFlags, SchemaFlags, version};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rdmascope_config::HostPort;
 use rdmascope_expose::api::MetricChoice;
@@ -48,7 +48,7 @@ Exit codes: 0 fine, 1 it did not work, 64 wrong usage, 78 wrong configuration.
 #[derive(Debug, Parser)]
 #[command(
     name = "rdmascope",
-    version,
+    version = version(),
     about = SUMMARY,
     long_about = ABOUT,
     after_help = EXAMPLES,

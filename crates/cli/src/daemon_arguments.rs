@@ -11,8 +11,9 @@ use std::time::Duration;
 /// Run the coordinator, once per cluster
 ///
 /// It schedules the probes and serves the web page, the API and the metrics. Without a token it listens on
-/// this machine alone, unless --insecure is given. Stops on SIGINT or SIGTERM.
-#[derive(Debug, Args)]
+/// this machine alone, unless --insecure is given. Stops on SIGINT or SIGTERM; without a terminal it reads
+/// the tokens and the log level again on SIGHUP.
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
   rdmascope coordinator                  this machine alone, to try it out
@@ -46,8 +47,9 @@ pub(crate) struct CoordinatorFlags {
 ///
 /// It watches the RDMA ports and probes what the coordinator asks for. Finds devices, ports and addresses by
 /// itself; changes nothing on the machine. Goes on trying while the coordinator cannot be reached. Stops on
-/// SIGINT or SIGTERM.
-#[derive(Debug, Args)]
+/// SIGINT or SIGTERM; without a terminal it reads policy, manifest, kernel-log rules, token and log level
+/// again on SIGHUP.
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
   rdmascope agent --coordinator head:8080 --token-file /etc/rdmascope/token

@@ -3,7 +3,7 @@
 use crate::daemon_arguments::{AgentFlags, CoordinatorFlags, Transport};
 use crate::failure::{Failure, code};
 use crate::selfcheck::SelfcheckFlags;
-use crate::{config_check, logs};
+use crate::{config_check, logs, reload};
 use rdmascope_agent::Stay;
 use rdmascope_checks::Policy;
 use rdmascope_config::{AgentConfig, Config, CoordinatorConfig, TransportKind};
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
 /// How long an orderly end may take: a client that never reads its answer must not hold up a restart.
@@ -24,21 +24,29 @@ const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs a coordinator until it is told to stop.
 pub(crate) fn coordinator(flags: &CoordinatorFlags) -> Result<u8, Failure> {
-    let config = settings(flags.config.as_deref())?;
-    let coordinator = over_coordinator(config.coordinator, flags);
-    coordinator.exposure().map_err(|exposed| Failure::new(code::CONFIG, exposed.to_string()))?;
-    logs::set_up(&config.log)?;
-    let guarded = coordinator.token_file.is_some() || coordinator.tls_dir.is_some();
-    let exposed = !guarded && !coordinator.listen.ip().to_canonical().is_loopback();
-    if exposed {
-        warn!(listen = %coordinator.listen, "INSECURE: anybody who reaches this address can start probes");
+    let again = flags.clone();
+    let read = move || {
+        let config = settings(again.config.as_deref())?;
+        let loaded = rdmascope_coordinator::Loaded::read(over_coordinator(config.coordinator, &again));
+        Ok((config.log, loaded.map_err(coordinator_failed)?))
+    };
+    let (log, loaded) = read()?;
+    let logs = logs::set_up(&log)?;
+    if let Some(listen) = loaded.insecure() {
+        warn!(%listen, "INSECURE: anybody who reaches this address can start probes");
     }
-    given_up(keep_what_a_coordinator_needs(coordinator.listen.port()));
+    let (listen, secure) = loaded.listens();
+    given_up(keep_what_a_coordinator_needs(listen.port()));
+    let scheme = if secure { "https" } else { "http" };
     until_signal(|stop| async move {
+        let (give, reloads) = mpsc::channel(1);
         let shutdown = async { drop(stop.await) };
-        let scheme = if coordinator.tls_dir.is_some() { "https" } else { "http" };
-        let announce = |address| announce(scheme, address);
-        rdmascope_coordinator::run(&coordinator, announce, shutdown).await.map_err(coordinator_failed)
+        let daemon =
+            rdmascope_coordinator::run(loaded, reloads, |address| announce(scheme, address), shutdown);
+        tokio::select! {
+            ended = daemon => ended.map_err(coordinator_failed),
+            Err(failure) = reload::whenever_asked((log, logs), read, give) => Err(failure),
+        }
     })
 }
 
@@ -59,20 +67,29 @@ pub(crate) fn coordinator_of_selfcheck(flags: &SelfcheckFlags) -> Result<Coordin
 
 /// Runs an agent until it is told to stop.
 pub(crate) fn agent(flags: &AgentFlags) -> Result<u8, Failure> {
-    let config = settings(flags.config.as_deref())?;
-    let agent = over_agent(config.agent, flags);
-    let policy = Policy { devices: agent.devices.clone(), ..config.policy };
-    if agent.coordinator.is_none() {
-        return Err(Failure::new(code::USAGE, "it is not known where the coordinator is")
-            .then("give --coordinator HOST:PORT, or set agent.coordinator in the file of --config"));
-    }
-    agent.exposure().map_err(|exposed| Failure::new(code::CONFIG, exposed.to_string()))?;
-    logs::set_up(&config.log)?;
-    given_up(keep_what_an_agent_needs(agent.listen.map(|listen| listen.port())));
+    let again = flags.clone();
+    let read = move || {
+        let config = settings(again.config.as_deref())?;
+        let agent = over_agent(config.agent, &again);
+        let policy = Policy { devices: agent.devices.clone(), ..config.policy };
+        if agent.coordinator.is_none() {
+            return Err(Failure::new(code::USAGE, "it is not known where the coordinator is")
+                .then("give --coordinator HOST:PORT, or set agent.coordinator in the file of --config"));
+        }
+        Ok((config.log, rdmascope_agent::Loaded::read(agent, policy).map_err(agent_failed)?))
+    };
+    let (log, loaded) = read()?;
+    let logs = logs::set_up(&log)?;
+    given_up(keep_what_an_agent_needs(loaded.listens().map(|listen| listen.port())));
     let stay = if flags.once { Stay::Once { reached_within: flags.wait } } else { Stay::Always };
     until_signal(|stop| async move {
+        let (give, reloads) = mpsc::channel(1);
         let shutdown = async { drop(stop.await) };
-        rdmascope_agent::run_for(&agent, policy, stay, shutdown).await.map_err(agent_failed)
+        let daemon = rdmascope_agent::run_for(loaded, stay, reloads, shutdown);
+        tokio::select! {
+            ended = daemon => ended.map_err(agent_failed),
+            Err(failure) = reload::whenever_asked((log, logs), read, give) => Err(failure),
+        }
     })
 }
 

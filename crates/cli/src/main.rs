@@ -28,6 +28,7 @@ mod pause;
 mod probe;
 mod probe_arguments;
 mod reasons;
+mod reload;
 mod replay;
 mod report;
 mod screen;

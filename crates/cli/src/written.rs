@@ -11,6 +11,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use rdmascope_expose::api::OUTPUTS;
+use rdmascope_expose::metrics::REVISION;
 use rdmascope_host::Clock;
 use rdmascope_model::Wall;
 use std::io::{self, Write as _};
@@ -18,6 +19,12 @@ use std::path::{Path, PathBuf};
 
 /// Seconds since 1970 that stand in for today, so that the same source gives the same package (reproducible-builds.org).
 const DATE_VARIABLE: &str = "SOURCE_DATE_EPOCH";
+
+/// `0.1.0`, and the revision of the sources where the build was told it: `0.1.0 (abc1234)`.
+pub(crate) fn version() -> String {
+    let revision = REVISION.map(|revision| format!(" ({revision})")).unwrap_or_default();
+    format!("{}{revision}", env!("CARGO_PKG_VERSION"))
+}
 
 /// Print the JSON Schema of what a command prints with --json
 ///

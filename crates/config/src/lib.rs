@@ -4,6 +4,7 @@
 //! The table in `keys.rs` is the one place that names a key; defaults, reference text and the check for unknown
 //! keys come from it. Command-line flags are laid over the result by the caller, who then asks `exposure()`.
 
+mod examples;
 mod expectations;
 mod keys;
 mod load;
@@ -12,6 +13,7 @@ mod node_states;
 mod pinned;
 mod problem;
 mod reference;
+mod reload;
 mod services;
 mod settings;
 mod token;
@@ -19,6 +21,7 @@ mod topology;
 mod tree;
 mod values;
 
+pub use examples::examples;
 pub use expectations::policy_reference;
 pub use keys::AGENT_PORT;
 pub use load::{CONFIG_BYTES_MAX, load, parse};

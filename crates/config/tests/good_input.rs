@@ -3,7 +3,7 @@
 use rdmascope_checks::limits;
 use rdmascope_checks::manifest::PortRole;
 use rdmascope_config::{
-    Config, Exposed, HostPort, LogFormat, LogLevel, Token, TokenError, TransportKind, load, parse,
+    Config, Exposed, HostPort, LogFormat, LogLevel, Token, TokenError, TransportKind, examples, load, parse,
     policy_reference, reference,
 };
 use std::os::unix::fs::PermissionsExt;
@@ -219,22 +219,22 @@ fn shipped(name: &str) -> PathBuf {
 }
 
 #[test]
-fn the_shipped_reference_is_current() {
-    let path = shipped("rdmascope.yaml");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, reference()).expect("writable");
+fn what_is_shipped_is_what_the_program_writes() {
+    let mut all = examples();
+    all.extend([("rdmascope.yaml", reference()), ("policy.yaml", policy_reference())]);
+    for (name, written) in &all {
+        let path = shipped(name);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, written).expect("writable");
+        }
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("config/{name}: {error}"));
+        assert!(text == *written, "config/{name} is out of date: run the test with UPDATE_GOLDEN=1");
     }
-    let text = std::fs::read_to_string(&path).expect("config/rdmascope.yaml");
-    assert!(text == reference(), "config/rdmascope.yaml is out of date: run the test with UPDATE_GOLDEN=1");
-    let path = shipped("policy.yaml");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, policy_reference()).expect("writable");
-    }
-    let text = std::fs::read_to_string(&path).expect("config/policy.yaml");
-    assert!(
-        text == policy_reference(),
-        "config/policy.yaml is out of date: run the test with UPDATE_GOLDEN=1"
-    );
+    let there = std::fs::read_dir(shipped("")).expect("config/");
+    let mut there: Vec<_> = there.map(|entry| entry.expect("entry").file_name()).collect();
+    there.sort();
+    all.sort();
+    assert_eq!(there, all.iter().map(|(name, _)| *name).collect::<Vec<_>>(), "nobody writes the others");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn the_shipped_examples_load_and_open_no_port_without_a_token() {
         assert!(!config.agent.insecure && !config.coordinator.insecure, "{}", path.display());
         seen += 1;
     }
-    assert_eq!(seen, 4);
+    assert_eq!(seen, 5);
 }
 
 fn token_file(name: &str, mode: u32, content: &str) -> PathBuf {

@@ -23,7 +23,7 @@ const OPEN: [&str; 2] = ["/healthz", "/readyz"];
 pub(crate) const AGENTS: &str = "/api/v1/agent";
 
 /// What admits somebody.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub(crate) struct Access {
     /// Who shows it may do everything.
     pub(crate) operate: Option<Token>,
@@ -52,7 +52,7 @@ impl Caller {
 
 impl Access {
     /// Everybody may do everything: nothing is there that could tell one from the other.
-    fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.operate.is_none() && !self.certificates
     }
 
@@ -117,7 +117,7 @@ pub(crate) fn is_foreign(headers: &HeaderMap) -> bool {
 /// Stands before every call.
 pub(crate) async fn guard(State(hub): State<Arc<Hub>>, mut request: Request, next: Next) -> Response {
     let subject = request.extensions().get::<Peer>().and_then(|peer| peer.subject.clone());
-    let caller = hub.access.caller(request.headers(), subject.as_deref());
+    let caller = hub.access().caller(request.headers(), subject.as_deref());
     request.extensions_mut().insert(caller);
     let path = request.uri().path();
     let is_open = OPEN.contains(&path) || path == AGENTS;

@@ -104,7 +104,7 @@ async fn document() -> Response {
 }
 
 async fn status(State(hub): State<Arc<Hub>>) -> Response {
-    json(StatusCode::OK, &hub.read(|state, now| views::status(state, now, hub.insecure)))
+    json(StatusCode::OK, &hub.read(|state, now| views::status(state, now, hub.insecure())))
 }
 
 async fn nodes(State(hub): State<Arc<Hub>>) -> Response {

@@ -5,6 +5,7 @@ use crate::incidents;
 use crate::maintenance::MaintenanceFile;
 use crate::store::{self, Notes, Store};
 use crate::stream::{Stream, Told};
+use crate::views;
 use axum::body::Bytes;
 use prometheus::Registry;
 use rdmascope_control::coordinator::{
@@ -13,6 +14,7 @@ use rdmascope_control::coordinator::{
 use rdmascope_expose::api::IncidentView;
 use rdmascope_expose::metrics::CoordinatorOwn;
 use rdmascope_host::Clock;
+use rdmascope_host::service_manager::Heartbeat;
 use rdmascope_link::{ToAgent, ToCoordinator};
 use rdmascope_localise::{Incident, IncidentState};
 use rdmascope_model::{Now, Peer};
@@ -42,10 +44,11 @@ pub(crate) struct Hub {
     /// Told whenever the next wake-up may have changed.
     changed: Notify,
     clock: Clock,
-    pub(crate) access: Access,
+    access: Mutex<Arc<Access>>,
     /// What is shown and trusted where the port speaks TLS.
     pub(crate) tls: OnceLock<Arc<Tls>>,
-    pub(crate) insecure: bool,
+    /// Other machines reach it.
+    exposed: bool,
     pub(crate) pairs_max: u32,
     pub(crate) own: CoordinatorOwn,
     pub(crate) registry: Registry,
@@ -82,7 +85,7 @@ impl Hub {
         epoch: u64,
         clock: Clock,
         access: Access,
-        insecure: bool,
+        exposed: bool,
         pairs_max: u32,
     ) -> prometheus::Result<Self> {
         let registry = Registry::new();
@@ -99,9 +102,9 @@ impl Hub {
             inner,
             changed: Notify::new(),
             clock,
-            access,
+            access: Mutex::new(Arc::new(access)),
             tls: OnceLock::new(),
-            insecure,
+            exposed,
             pairs_max,
             own,
             registry,
@@ -109,6 +112,25 @@ impl Hub {
             stream: Stream::default(),
             maintenance: OnceLock::new(),
         })
+    }
+
+    /// Who may do what, as it is now.
+    pub(crate) fn access(&self) -> Arc<Access> {
+        Arc::clone(&self.access.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Anybody on other machines may write.
+    pub(crate) fn insecure(&self) -> bool {
+        self.exposed && self.access().is_open()
+    }
+
+    /// Who comes from now on must show these tokens; false when they are the same as before. Whether certificates count does not change.
+    pub(crate) fn change_tokens(&self, access: &Access) -> bool {
+        let mut own = self.access.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = Access { certificates: own.certificates, ..access.clone() };
+        let changed = **own != new;
+        *own = Arc::new(new);
+        changed
     }
 
     /// Looks at the state.
@@ -221,8 +243,15 @@ impl Hub {
     pub(crate) async fn tick_forever(self: Arc<Self>) {
         /// Without any deadline the state is looked at from time to time all the same.
         const LONGEST: Duration = Duration::from_secs(60);
+        // From here and nowhere else: when this task or whoever holds the state hangs, it must stop.
+        let mut heartbeat = Heartbeat::new();
         loop {
-            let wait = self.read(|state, now| state.next_wakeup().map(|at| at.since(now.mono)));
+            heartbeat.beat(self.clock.now().mono, || self.read(|state, _| views::status_line(state)));
+            let due = heartbeat.due();
+            let wait = self.read(|state, now| {
+                let at = state.next_wakeup().into_iter().chain(due).min();
+                at.map(|at| at.since(now.mono))
+            });
             let wait = wait.unwrap_or(LONGEST).min(LONGEST);
             tokio::select! {
                 () = tokio::time::sleep(wait) => self.write(|state, now| state.handle(Event::Tick, now)),

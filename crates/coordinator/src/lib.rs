@@ -16,6 +16,7 @@ mod metrics;
 mod page;
 mod pair_history;
 mod query;
+mod reload;
 mod report;
 mod snapshot;
 mod socket;
@@ -33,7 +34,7 @@ use rdmascope_config::{
     CoordinatorConfig, Exposed, ServiceConfig, Token, TokenError, Topology, TopologyError, read_topology,
 };
 use rdmascope_control::coordinator::{Service, Settings};
-use rdmascope_host::Clock;
+use rdmascope_host::{Clock, service_manager};
 use rdmascope_secure::{Limits, Server, Tls, TlsError};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -41,6 +42,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
@@ -87,6 +89,39 @@ pub enum Error {
     Port(#[source] std::io::Error),
 }
 
+/// What a coordinator works by: its settings, and what the files say that they name. Read at the start, and again when it is told to.
+#[derive(Clone)]
+pub struct Loaded {
+    config: CoordinatorConfig,
+    access: Access,
+    tls: Option<Arc<Tls>>,
+}
+
+impl Loaded {
+    /// Reads the tokens and the certificates; the files may lie on a slow disk.
+    ///
+    /// # Errors
+    /// A coordinator cannot work by these settings.
+    pub fn read(config: CoordinatorConfig) -> Result<Self, Error> {
+        config.exposure()?;
+        let (access, tls) = access(&config)?;
+        Ok(Self { config, access, tls })
+    }
+
+    /// Where anybody who reaches the address is let in: it was asked for, and is to be said.
+    #[must_use]
+    pub fn insecure(&self) -> Option<SocketAddr> {
+        let listen = self.config.listen;
+        (self.access.is_open() && !listen.ip().to_canonical().is_loopback()).then_some(listen)
+    }
+
+    /// Where it is to listen, and whether by TLS.
+    #[must_use]
+    pub fn listens(&self) -> (SocketAddr, bool) {
+        (self.config.listen, self.tls.is_some())
+    }
+}
+
 /// Where nodes and adapters hang, where a file says it.
 fn topology(config: &CoordinatorConfig) -> Result<Topology, TopologyError> {
     let Some(path) = &config.topology_file else {
@@ -100,17 +135,18 @@ fn topology(config: &CoordinatorConfig) -> Result<Topology, TopologyError> {
     Ok(found)
 }
 
-/// Runs a coordinator until `shutdown` is ready. `started` is told the address, with the port that was chosen.
+/// Runs a coordinator until `shutdown` is ready. `started` is told the address, with the port that was chosen; what comes by `reloads` is
+/// taken over where that can be done without a restart.
 ///
 /// # Errors
 /// It cannot start, or its server fails.
 pub async fn run(
-    config: &CoordinatorConfig,
+    loaded: Loaded,
+    reloads: mpsc::Receiver<Loaded>,
     started: impl FnOnce(SocketAddr),
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Error> {
-    config.exposure()?;
-    let (access, tls) = access(config)?;
+    let (config, access, tls) = (&loaded.config, loaded.access.clone(), loaded.tls.clone());
     let listener = TcpListener::bind(config.listen)
         .await
         .map_err(|source| Error::Listen { address: config.listen, source })?;
@@ -119,15 +155,14 @@ pub async fn run(
     // Wall time in milliseconds grows from one coordinator to the next, also over a lost disk.
     let epoch = clock.now().wall.0;
     let settings = settings(config, topology(config)?);
-    let outside = !address.ip().to_canonical().is_loopback();
-    let insecure = access.operate.is_none() && !access.certificates && outside;
-    if outside && !access.certificates && access.operate.is_some() {
+    let exposed = !address.ip().to_canonical().is_loopback();
+    if exposed && !access.certificates && access.operate.is_some() {
         warn!(
             "the port speaks plain text: whoever can listen on the network can read the token (tls_dir ends this)"
         );
     }
-    let hub = Arc::new(Hub::new(settings, epoch, clock, access, insecure, config.metrics.pairs_max)?);
-    info!(%address, epoch, insecure, tls = tls.is_some(), "coordinator listens");
+    let hub = Arc::new(Hub::new(settings, epoch, clock, access, exposed, config.metrics.pairs_max)?);
+    info!(%address, epoch, insecure = hub.insecure(), tls = tls.is_some(), "coordinator listens");
     // Dropped at the end, and with it every task.
     let mut tasks = JoinSet::new();
     if let Some(tls) = &tls {
@@ -151,6 +186,7 @@ pub async fn run(
     }
     tasks.spawn(Arc::clone(&hub).tick_forever());
     tasks.spawn(Arc::clone(&hub).count_forever());
+    tasks.spawn(reload::take_all(Arc::clone(&hub), loaded.clone(), reloads));
     started(address);
     let ending = Arc::clone(&hub);
     let counted = hub.own.clone();
@@ -163,6 +199,7 @@ pub async fn run(
     let ends = async move {
         shutdown.await;
         info!("coordinator stops");
+        service_manager::stopping();
         ending.close_all();
     };
     server.serve(listener, ends).await;
@@ -171,6 +208,21 @@ pub async fn run(
         snapshot::save(&hub, folder);
     }
     Ok(())
+}
+
+/// Who is let in, and by which certificates.
+fn access(config: &CoordinatorConfig) -> Result<(Access, Option<Arc<Tls>>), Error> {
+    let read = |file: &Option<PathBuf>| file.as_deref().map(Token::read).transpose();
+    let tls = config.tls_dir.as_deref().map(Tls::read_for_server).transpose()?.map(Arc::new);
+    let access = Access {
+        operate: read(&config.token_file)?,
+        read: read(&config.read_token_file)?,
+        certificates: tls.is_some(),
+    };
+    if access.read.is_some() && access.operate.is_none() && tls.is_none() {
+        return Err(Error::ReadAlone);
+    }
+    Ok((access, tls))
 }
 
 fn settings(config: &CoordinatorConfig, topology: Topology) -> Settings {
@@ -189,21 +241,6 @@ fn settings(config: &CoordinatorConfig, topology: Topology) -> Settings {
         rails: topology.rails,
         pods: topology.pods,
     }
-}
-
-/// Who is let in, and by which certificates.
-fn access(config: &CoordinatorConfig) -> Result<(Access, Option<Arc<Tls>>), Error> {
-    let read = |file: &Option<PathBuf>| file.as_deref().map(Token::read).transpose();
-    let tls = config.tls_dir.as_deref().map(Tls::read_for_server).transpose()?.map(Arc::new);
-    let access = Access {
-        operate: read(&config.token_file)?,
-        read: read(&config.read_token_file)?,
-        certificates: tls.is_some(),
-    };
-    if access.read.is_some() && access.operate.is_none() && tls.is_none() {
-        return Err(Error::ReadAlone);
-    }
-    Ok((access, tls))
 }
 
 fn service_of(config: &ServiceConfig) -> Service {

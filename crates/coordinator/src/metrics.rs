@@ -31,7 +31,7 @@ pub(crate) async fn all(State(hub): State<Arc<Hub>>) -> Response {
     for (file, until) in hub.tls.get().map(|tls| tls.expires()).unwrap_or_default() {
         hub.own.certificate(&file, until);
     }
-    let families = hub.read(|state, now| families(state, now, hub.insecure, queue));
+    let families = hub.read(|state, now| families(state, now, hub.insecure(), queue));
     match metrics::encode(&hub.registry) {
         Ok(own) => text(families + &own),
         Err(error) => crate::api::problem(&Problem::internal(error.to_string())),

@@ -34,7 +34,7 @@ pub(crate) async fn upgrade(
     socket: WebSocketUpgrade,
 ) -> Response {
     let subject = peer.and_then(|Extension(peer)| peer.subject);
-    if !hub.access.admits_agent(&headers, subject.as_deref()) {
+    if !hub.access().admits_agent(&headers, subject.as_deref()) {
         hub.own.refused("token");
         warn!("an agent with a wrong token, or without token and certificate, was turned away");
         return crate::api::problem(&Problem::unauthorized());

@@ -10,7 +10,7 @@ use rdmascope_expose::api::{
 };
 use rdmascope_link::PauseFlags;
 use rdmascope_localise::{
-    Brief, Cell, CellState, Columns, EndpointIndex, Measured, PairEnds, Wanted, ping_verdicts,
+    Brief, Cell, CellState, Columns, EndpointIndex, IncidentState, Measured, PairEnds, Wanted, ping_verdicts,
 };
 use rdmascope_model::{CounterDelta, Fabric, Metric, Now, StampClock, Wall};
 use std::cell::RefCell;
@@ -78,6 +78,17 @@ pub(crate) fn status(state: &Coordinator, now: Now, insecure: bool) -> StatusVie
         sweep: running.or(background).or(requested),
         incidents: incidents::counts(state),
     }
+}
+
+/// What `systemctl status` shows.
+pub(crate) fn status_line(state: &Coordinator) -> String {
+    let members = state.members();
+    let (connected, nodes, endpoints) = (members.connected(), members.agents().count(), state.matrix().len());
+    let incidents = state.incidents().iter().filter(|incident| incident.state == IncidentState::Open).count();
+    let paused = if state.paused().all || state.paused().bandwidth { "; probing is paused" } else { "" };
+    format!(
+        "{connected} of {nodes} agents connected, {endpoints} endpoints; {incidents} open incidents{paused}"
+    )
 }
 
 /// Present, in order, and its agent connected.

@@ -64,7 +64,7 @@ fn keep(kept: CapabilitySet) -> std::io::Result<()> {
         Err(error) => return Err(error.into()),
     }
     let mut sets = capabilities(None)?;
-    if kept.contains(sets.permitted) && sets.inheritable.is_empty() {
+    if kept.contains(sets.permitted | sets.inheritable) {
         // A unit that gave it no more may also have taken the call itself from it.
         return Ok(());
     }

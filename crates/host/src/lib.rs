@@ -38,6 +38,7 @@ mod resting;
 mod routing;
 mod rtnl;
 mod serial;
+pub mod service_manager;
 mod sight;
 mod snapshot;
 mod source;

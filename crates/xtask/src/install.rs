@@ -16,6 +16,8 @@ pub(crate) enum Need {
     Tests,
     /// Driving the web page.
     Page,
+    /// Making packages, and trying them.
+    Package,
 }
 
 struct Package {
@@ -56,6 +58,7 @@ const PACKAGES: &[Package] = &[
     package("perftest", Need::Lab, "ib_write_lat and ib_write_bw, the reference for what we measure"),
     package("prometheus-node-exporter", Need::Tests, "the reference for what we read from the same files"),
     package("python3-jsonschema", Need::Tests, "judges what commands print as JSON by its schema"),
+    package("systemd", Need::Tests, "systemd-analyze checks the units: keys, and how much they expose"),
     package("mandoc", Need::Tests, "checks the manual pages"),
     package(
         "prometheus",
@@ -67,6 +70,9 @@ const PACKAGES: &[Package] = &[
         Need::Tests,
         "amtool checks the routes of alerts; the server tells of the lab's port that is down",
     ),
+    package("lintian", Need::Package, "judges the .deb"),
+    package("rpm", Need::Package, "rpmbuild makes the .rpm, and rpm tries it"),
+    package("debootstrap", Need::Package, "makes the fresh root in which packages are tried"),
     package("chromium", Need::Page, "the browser in which the web page is driven"),
     // The packages of Node.js itself bring npm along, and those of Debian stand in their way.
     Package {

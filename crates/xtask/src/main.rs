@@ -10,6 +10,7 @@ mod faults;
 mod install;
 mod lab;
 mod npm;
+mod package;
 mod page;
 mod process;
 mod test;
@@ -61,6 +62,8 @@ enum Task {
     Dashboards(dashboards::Options),
     /// Drive the web page in a browser: types, clicks, keys, screenshots, frame times, size.
     Page(page::Options),
+    /// Make a .deb and a .rpm from the release binary; --try installs, upgrades and removes both in a fresh root.
+    Package(package::Options),
     /// Break simulated clusters in many ways, and see how often the verdict names what is broken.
     Faults(faults::Options),
 }
@@ -85,6 +88,7 @@ fn run(task: Task) -> Result<u8> {
                 install::Need::Lab,
                 install::Need::Tests,
                 install::Need::Page,
+                install::Need::Package,
             ])?;
             Ok(0)
         }
@@ -99,6 +103,7 @@ fn run(task: Task) -> Result<u8> {
         Task::Cases(options) => cases::cases(options).map(exit_code),
         Task::Dashboards(options) => dashboards::dashboards(&options).map(exit_code),
         Task::Page(options) => page::page(&options).map(|()| 0),
+        Task::Package(options) => package::package(&options).map(|()| 0),
         Task::Faults(options) => faults::faults(options).map(exit_code),
     }
 }

@@ -4,6 +4,7 @@ use crate::dashboards;
 use crate::error::{Result, file, other};
 use crate::install::{Need, install};
 use crate::lab::{Lab, Plan, RunFolder, free_port};
+use crate::package;
 use crate::page;
 use crate::process::run;
 use crate::workspace::{Product, RDMASCOPE, build, cargo, root};
@@ -22,7 +23,7 @@ const LAB_LIMIT: Duration = Duration::from_secs(50 * 60);
 /// The step that failed and why; also when this machine cannot boot the lab, for nothing is skipped.
 pub(crate) fn test() -> Result<()> {
     step("install the packages that are missing", || {
-        install(&[Need::Build, Need::Lab, Need::Tests, Need::Page])
+        install(&[Need::Build, Need::Lab, Need::Tests, Need::Page, Need::Package])
     })?;
     cargo_step(&["fmt", "--all", "--check"])?;
     cargo_step(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
@@ -34,6 +35,7 @@ pub(crate) fn test() -> Result<()> {
         run("cargo doc", doc.env("RUSTDOCFLAGS", "-Dwarnings"))
     })?;
     step("dashboards: every query on this machine", queries_have_data)?;
+    step("packages: .deb and .rpm, lintian", || package::package(&package::Options::default()))?;
     step("the web page: types, and a short look", || page::page(&page::Options::short()))?;
     test_in_lab(&[], &[])
 }

@@ -67,6 +67,10 @@ pub(crate) fn build(product: Product) -> Result<PathBuf> {
     let mut command = cargo(&product.arguments());
     // Warnings and errors still reach the terminal as text; only the artifacts come as JSON.
     command.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
+    if let (Product::Program { .. }, Some(revision)) = (product, revision()) {
+        // `rdmascope --version` and its metrics say it.
+        command.env("RDMASCOPE_REVISION", revision);
+    }
     let what = format!("cargo {}", product.arguments().join(" "));
     let mut group = Group::start(&mut command)?;
     let stdout = group.take_stdout().ok_or_else(|| other("cargo has no output to read"))?;
@@ -80,6 +84,13 @@ pub(crate) fn build(product: Product) -> Result<PathBuf> {
         return Err(failed(&what, status));
     }
     found.ok_or_else(|| other(format!("`{what}` built no executable of that name")))
+}
+
+/// The commit that is checked out, with `-dirty` where files differ from it; `None` without git or outside of a clone.
+fn revision() -> Option<String> {
+    let mut git = Command::new("git");
+    git.args(["describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]).current_dir(root());
+    output("asking git", &mut git).ok().map(|said| said.trim().to_owned())
 }
 
 /// The release build of rdmascope, if somebody has made one.

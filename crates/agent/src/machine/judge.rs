@@ -8,7 +8,7 @@ use rdmascope_model::{EndpointInfo, Mono, Now, Snapshot};
 
 /// The checks with their memory.
 pub(super) struct Judge {
-    policy: Policy,
+    pub(super) policy: Policy,
     past: Past,
     watch: Watch,
 }

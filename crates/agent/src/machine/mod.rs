@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
@@ -63,7 +63,7 @@ pub(crate) struct Watcher {
     pub(crate) host: Host,
     pub(crate) node: String,
     pub(crate) devices: Vec<String>,
-    pub(crate) policy: Policy,
+    pub(crate) policy: watch::Receiver<Policy>,
     /// File with the kernel's messages, where `/dev/kmsg` is not to be followed.
     pub(crate) kernel_log: Option<PathBuf>,
     pub(crate) pause_file: PathBuf,
@@ -120,8 +120,9 @@ impl Watcher {
     /// Everything.
     pub(crate) async fn watch(self) {
         let mut events = Sources::open();
-        let (mut log, first) = FollowedLog::open(self.kernel_log.clone(), &self.policy.rules);
+        let (mut log, first) = FollowedLog::open(self.kernel_log.clone(), &self.policy.borrow().rules);
         self.seen().log = first;
+        let mut policies = self.policy.clone();
         let mut this = self.watching();
         let mut running: Option<Running> = None;
         loop {
@@ -148,6 +149,13 @@ impl Watcher {
                     this.judge_soon();
                     Some(())
                 }
+                Ok(()) = policies.changed() => {
+                    let policy = policies.borrow_and_update().clone();
+                    if let Some(again) = this.judge_by(policy) {
+                        log = again;
+                    }
+                    Some(())
+                }
                 () = sleep_until(this.schedule.glance()) => this.glance().await,
                 () = until(this.judge_at) => this.judge().await,
             };
@@ -158,10 +166,11 @@ impl Watcher {
     }
 
     fn watching(self) -> Watching {
+        let policy = self.policy.borrow().clone();
         Watching {
             mtu_of: Arc::new(ask_verbs()),
             schedule: Schedule::new(Instant::now()),
-            judge: Judge::new(self.policy.clone()),
+            judge: Judge::new(policy),
             judged_at: None,
             judge_at: None,
             unjudged: false,
@@ -235,6 +244,19 @@ impl Watching {
             Tier::State | Tier::Counters => {}
         }
         Some(())
+    }
+
+    /// Has the machine judged by another policy. With other rules the kernel log is followed from its beginning again: what they say of
+    /// old lines counts, too.
+    fn judge_by(&mut self, policy: Policy) -> Option<FollowedLog> {
+        let again = (self.judge.policy.rules != policy.rules).then(|| {
+            let (log, first) = FollowedLog::open(self.it.kernel_log.clone(), &policy.rules);
+            self.it.seen().log = first;
+            log
+        });
+        self.judge.policy = policy;
+        self.judge_soon();
+        again
     }
 
     /// Has the machine judged as soon as the last time is long enough ago.

@@ -10,6 +10,7 @@ struct Bench {
     fake: FakeHost,
     seen: Arc<Mutex<Seen>>,
     news: mpsc::Receiver<News>,
+    policy: watch::Sender<Policy>,
     _task: tokio::task::JoinHandle<()>,
 }
 
@@ -18,12 +19,14 @@ impl Bench {
         let fake = FakeHost::mlx5(ports);
         let seen = Arc::default();
         let (sender, news) = mpsc::channel(64);
+        let (policy, judges) = watch::channel(Policy::default());
+        let kernel_log = fake.root().join("kern.log");
         let watcher = Watcher {
             host: Host::new(fake.root().to_owned()).unwrap(),
             node: "a".to_owned(),
             devices: Vec::new(),
-            kernel_log: Some("/nonexistent".into()),
-            policy: Policy::default(),
+            kernel_log: Some(kernel_log),
+            policy: judges,
             pause_file: fake.root().join("pause"),
             clock: Clock::new(),
             own: Arc::default(),
@@ -31,7 +34,7 @@ impl Bench {
             seen: Arc::clone(&seen),
             news: sender,
         };
-        Self { fake, seen, news, _task: tokio::spawn(watcher.watch()) }
+        Self { fake, seen, news, policy, _task: tokio::spawn(watcher.watch()) }
     }
 
     /// The next judgement that says what is asked for, and how long it took.
@@ -148,5 +151,32 @@ fn who_holds_a_device_is_asked_of_the_machine_as_it_is_now() {
         fake.folder().write("rdmascope/rdma/queue_pairs", "mlx5_0 1 4711 python3 16\n");
         let why = held(&host, "mlx5_0").await.unwrap_err();
         assert!(why.starts_with("process 4711 holds mlx5_0 (python3"), "{why}");
+    });
+}
+
+#[test]
+fn another_policy_judges_at_once_and_its_rules_know_old_lines_of_the_kernel_log() {
+    const RULE: &str = "- {id: gremlin, source: kernel, match: [gremlin in the cable], class: E, meaning: m, causes: [c], \
+                        next_steps: [n], whose: host, row: '', matches: [gremlin in the cable], not_matches: [none]}";
+    run(async {
+        let mut bench = Bench::start(1);
+        bench.until(|endpoints, _, _| (endpoints.len() == 1).then_some(())).await;
+        let rate = |_: &[EndpointInfo], findings: &[FindingBrief], _: &[NodeEvent]| {
+            Some(findings.iter().any(|found| found.id == "port-rate"))
+        };
+        assert!(!bench.until(rate).await.0, "nobody expects another rate yet");
+        bench.fake.folder().write("kern.log", "2026-11-30T00:00:00+00:00 a kernel: gremlin in the cable\n");
+
+        let pinned = "manifest:\n  - {device: mlx5_0, rate_gbps: 10}\n";
+        let policy = rdmascope_config::parse(pinned, std::path::Path::new("config")).unwrap().policy;
+        let rules = rdmascope_checks::log::Rules::with_folder(&[("own.yaml".to_owned(), RULE.to_owned())]);
+        bench.policy.send(Policy { rules: rules.unwrap(), ..policy }).unwrap();
+        let (log, _) = bench
+            .until(|_, findings, _| {
+                let rules: Vec<&str> = findings.iter().map(|found| found.id.as_str()).collect();
+                (rules.contains(&"port-rate") && rules.iter().any(|id| id.contains("gremlin"))).then_some(())
+            })
+            .await;
+        assert_eq!(log, ());
     });
 }

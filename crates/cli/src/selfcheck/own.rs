@@ -4,6 +4,7 @@ use super::arguments::SelfcheckFlags;
 use crate::daemons;
 use crate::failure::{Failure, code};
 use rdmascope_config::CoordinatorConfig;
+use rdmascope_coordinator::Loaded;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 /// An orderly end takes no longer.
 const END_WITHIN: Duration = Duration::from_secs(3);
@@ -99,7 +100,11 @@ async fn both(
         };
         let announce = |address| drop(told.try_send(Ok(Some(address))));
         let shutdown = ended(ends.clone());
-        rdmascope_coordinator::run(&config, announce, shutdown).await.map_err(daemons::coordinator_failed)
+        let loaded = Loaded::read(config).map_err(daemons::coordinator_failed)?;
+        let (_, never) = mpsc::channel(1);
+        rdmascope_coordinator::run(loaded, never, announce, shutdown)
+            .await
+            .map_err(daemons::coordinator_failed)
     };
     tokio::select! {
         () = signals => Ok(()),

@@ -9,7 +9,7 @@ use rdmascope_sim::Fabric;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::runtime::Builder;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
 /// Events of one connection that may wait.
@@ -36,7 +36,8 @@ impl Swarm {
             for node in 0..shape.nodes() {
                 let agent = SimulatedAgent::new(node, &shape, &given, &fabric);
                 let (happened_in, happened) = mpsc::channel(EVENTS_MAX);
-                local.spawn_local(uplink::keep(coordinator.clone(), Credentials::default(), happened_in));
+                let shown = watch::channel(Credentials::default()).1;
+                local.spawn_local(uplink::keep(coordinator.clone(), shown, happened_in));
                 local.spawn_local(agent.run(happened));
             }
             runtime.block_on(local);

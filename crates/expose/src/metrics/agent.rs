@@ -161,8 +161,11 @@ fn about_mesh(text: &mut Text, mesh: &MeshInput) {
     mesh.waited.iter().for_each(|waited| text.single(&MESH_WAITED, waited.as_secs_f64()));
 }
 
+/// Revision of the sources that this was built from; `None` where whoever built it did not say.
+pub const REVISION: Option<&str> = option_env!("RDMASCOPE_REVISION");
+
 pub(super) fn build_info(text: &mut Text, version: &str, role: &str) {
-    text.family(&BUILD_INFO, |out| out.add(&[version, role], 1));
+    text.family(&BUILD_INFO, |out| out.add(&[version, role, REVISION.unwrap_or_default()], 1));
 }
 
 pub(super) fn paused(text: &mut Text, level: PauseLevel) {

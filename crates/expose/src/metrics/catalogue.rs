@@ -182,8 +182,8 @@ catalogue! {
         "Largest median among the fresh pairs from this port (out) and to it (in): of latency half the round trip, of pings the round trip in the network.");
     PORT_WORST_BANDWIDTH = port("rdmascope_port_worst_pair_bandwidth_bytes_per_second", &["device", "port", "direction"],
         "Smallest average goodput among the fresh pairs from this port (out) and to it (in).");
-    BUILD_INFO = family(SELF, Scrape::Both, Kind::Gauge, "rdmascope_build_info", &["version", "role"],
-        "Version of the program and what it runs as; always 1.");
+    BUILD_INFO = family(SELF, Scrape::Both, Kind::Gauge, "rdmascope_build_info", &["version", "role", "revision"],
+        "Version of the program, what it runs as, and the revision of its sources (only in builds that were told it, as packages are); always 1.");
     PAUSED = family(SELF, Scrape::Both, Kind::Gauge, "rdmascope_paused", &["scope"],
         "1 while probes of this scope (bandwidth, all) are paused: on this node for an agent, on the whole cluster for the coordinator.");
     NODES = cluster("rdmascope_nodes", &["state"], "Nodes by the state of their agent: connected or lost.");

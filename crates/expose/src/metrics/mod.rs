@@ -13,7 +13,7 @@ mod pairs;
 mod spread;
 mod text;
 
-pub use agent::{AgentInput, MeshInput, PairsInput, agent, look};
+pub use agent::{AgentInput, MeshInput, PairsInput, REVISION, agent, look};
 pub use catalogue::{Family, Kind, Scrape, families, markdown};
 pub use coordinator::{
     CoordinatorInput, FindingCounts, FindingState, MetricInput, QueueInput, SweepInput, coordinator,
