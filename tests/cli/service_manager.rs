@@ -90,7 +90,7 @@ fn a_coordinator_tells_when_it_listens_lives_reloads_and_stops() {
     folder.file("config.yaml", &config("debug").replace("}\nlog", ", metrics: {pairs_max: 1}}\nlog"));
     coordinator.signal(Signal::HUP);
     manager.wait_for("READY=1", 3);
-    wait_for_log(&coordinator, "changed=\"token\"");
+    wait_for_log(&coordinator, "changed=\"tokens\"");
     wait_for_log(&coordinator, "keys=\"coordinator.metrics\"");
     wait_for_log(&coordinator, "level=\"debug\"");
 
