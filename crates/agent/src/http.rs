@@ -15,7 +15,7 @@ use rdmascope_expose::metrics::{self, AgentInput, AgentOwn, CONTENT_TYPE, MeshIn
 use rdmascope_link::{PairsBrief, PauseFlags, ProbeResult};
 use rdmascope_model::{Metric, Status};
 use rdmascope_probe::mesh::MeshHealth;
-use rdmascope_secure::{Limits, Peer, Refused, Server};
+use rdmascope_secure::{Limits, Peer, Refused, Server, bearer};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -164,7 +164,7 @@ pub(crate) async fn serve(
     if let Ok(address) = listener.local_addr() {
         info!(%address, tls = tls.is_some(), "agent serves /metrics and /healthz");
     }
-    let counted = shown.own.clone();
+    let counted = shown.own.daemon.clone();
     let state = Arc::new(Served { shown, credentials });
     let router = Router::new().route("/metrics", get(all)).route("/healthz", get(healthz)).with_state(state);
     let refused = Box::new(move |why: Refused| counted.connection_refused(why.as_str()));
@@ -181,9 +181,7 @@ impl Served {
     /// the token.
     fn admits(&self, headers: &HeaderMap, peer: Option<&Peer>) -> bool {
         let Credentials { token, tls } = &*self.credentials.borrow();
-        let shown =
-            headers.get(header::AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-        let by_token = token.as_ref().zip(shown).is_some_and(|(token, shown)| token.matches(shown));
+        let by_token = token.as_ref().zip(bearer(headers)).is_some_and(|(token, shown)| token.matches(shown));
         let role = peer.and_then(|peer| peer.subject.as_ref()?.role);
         tls.is_none() || by_token || role.is_some()
     }
@@ -203,7 +201,7 @@ async fn all(
     let shown = &served.shown;
     let tls = served.credentials.borrow().tls.clone();
     for (file, until) in tls.iter().flat_map(|tls| tls.expires()) {
-        shown.own.certificate(&file, until);
+        shown.own.daemon.certificate(&file, until);
     }
     match shown.text() {
         Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),

@@ -6,7 +6,6 @@ use rdmascope_config::AgentConfig;
 use rdmascope_host::service_manager;
 use std::sync::Arc;
 use tokio::sync::watch;
-use tracing::{error, info, warn};
 
 /// Those who are told of a change.
 pub(crate) struct Reload {
@@ -34,9 +33,7 @@ impl Reload {
         let AgentConfig { listen, tls_dir, .. } = self.loaded.config.clone();
         let as_it_runs = AgentConfig { listen, tls_dir, ..new.config.clone() };
         if let Err(exposed) = as_it_runs.exposure() {
-            error!(%exposed, "the new configuration is refused; the old one stays");
-            service_manager::reloaded("the new configuration is refused, see the log; the old one stays");
-            return;
+            return service_manager::refused(&exposed.to_string());
         }
         let restart = self.loaded.config.needs_restart(&new.config);
         let old = &self.loaded.policy;
@@ -62,10 +59,6 @@ impl Reload {
             self.loaded.credentials.token = token;
         }
         let changed = if changed.is_empty() { "nothing".to_owned() } else { changed.join(", ") };
-        info!(changed, "the configuration is read again");
-        if !restart.is_empty() {
-            warn!(keys = restart.join(", "), "what these keys say now applies only after a restart");
-        }
-        service_manager::reloaded("the configuration is read again");
+        service_manager::reloaded(&changed, &restart);
     }
 }

@@ -9,7 +9,7 @@ use std::io::IsTerminal as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 /// Gives what `read` reads to the daemon each time that somebody asks for it, for as long as the daemon runs. In a terminal SIGHUP goes on to
 /// mean that the terminal is gone, which ends the daemon.
@@ -43,10 +43,7 @@ pub(crate) async fn whenever_asked<T: Send + 'static>(
                 // Nobody takes it: the daemon ends.
                 let _ = daemon.send(given).await;
             }
-            Err(failure) => {
-                error!(why = failure.text(), "the new configuration is refused; the old one stays");
-                service_manager::reloaded("the new configuration is refused, see the log; the old one stays");
-            }
+            Err(failure) => service_manager::refused(failure.text()),
         }
     }
 }

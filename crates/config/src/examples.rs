@@ -35,6 +35,8 @@ const AGENT_TOKEN: Set = set(
     "made once, the same everywhere: openssl rand -hex 32 > token; chgrp rdmascope, mode 0640.",
 );
 const TOKEN: Set = set("coordinator.token_file", "/etc/rdmascope/token", "the same file.");
+const MANAGED: Set =
+    set("coordinator.listen", "10.20.0.5:8080", "its address on the management network alone; replace it.");
 const STATE: Set = set("coordinator.state_dir", "/var/lib/rdmascope", "the folder that the unit gives it.");
 const SCRAPED: Set = set(
     "agent.listen",
@@ -73,11 +75,7 @@ const EXAMPLES: [Example; 3] = [
             COORDINATOR,
             AGENT_TOKEN,
             SCRAPED,
-            set(
-                "coordinator.listen",
-                "10.20.0.5:8080",
-                "its address on the management network alone; replace it.",
-            ),
+            MANAGED,
             TOKEN,
             STATE,
             set(
@@ -114,11 +112,7 @@ const EXAMPLES: [Example; 3] = [
                 "the compute rails alone; the storage adapter is left out.",
             ),
             SCRAPED,
-            set(
-                "coordinator.listen",
-                "10.20.0.5:8080",
-                "its address on the management network alone; replace it.",
-            ),
+            MANAGED,
             TOKEN,
             STATE,
             set(

@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use rdmascope_config::Token;
 use rdmascope_expose::api::Problem;
-use rdmascope_secure::{CertificateRole, Peer, Subject};
+use rdmascope_secure::{CertificateRole, Peer, Subject, bearer};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,10 +97,10 @@ enum Shown<'h> {
 /// What a request shows: a bearer token, or a password with any name.
 fn credentials(headers: &HeaderMap) -> Option<Shown<'_>> {
     use base64::Engine as _;
-    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
-    if let Some(token) = value.strip_prefix(b"Bearer ") {
+    if let Some(token) = bearer(headers) {
         return Some(Shown::Bearer(token));
     }
+    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
     let pair = base64::engine::general_purpose::STANDARD.decode(value.strip_prefix(b"Basic ")?).ok()?;
     let colon = pair.iter().position(|byte| *byte == b':')?;
     Some(Shown::Password(pair.get(colon + 1..)?.to_vec()))

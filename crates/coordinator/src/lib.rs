@@ -189,7 +189,7 @@ pub async fn run(
     tasks.spawn(reload::take_all(Arc::clone(&hub), loaded.clone(), reloads));
     started(address);
     let ending = Arc::clone(&hub);
-    let counted = hub.own.clone();
+    let counted = hub.own.daemon.clone();
     let server = Server {
         router: api::router(Arc::clone(&hub)),
         tls,

@@ -29,7 +29,7 @@ pub(crate) async fn all(State(hub): State<Arc<Hub>>) -> Response {
         limit: FRAMES_QUEUED_MAX as u64,
     };
     for (file, until) in hub.tls.get().map(|tls| tls.expires()).unwrap_or_default() {
-        hub.own.certificate(&file, until);
+        hub.own.daemon.certificate(&file, until);
     }
     let families = hub.read(|state, now| families(state, now, hub.insecure(), queue));
     match metrics::encode(&hub.registry) {

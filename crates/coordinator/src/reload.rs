@@ -6,7 +6,6 @@ use rdmascope_config::CoordinatorConfig;
 use rdmascope_host::service_manager;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use tracing::{error, info, warn};
 
 /// Takes over what comes, says so in the log, and tells the service manager that it is done; `running` is what it started with.
 pub(crate) async fn take_all(hub: Arc<Hub>, running: Loaded, mut reloads: mpsc::Receiver<Loaded>) {
@@ -15,17 +14,11 @@ pub(crate) async fn take_all(hub: Arc<Hub>, running: Loaded, mut reloads: mpsc::
         let CoordinatorConfig { listen, tls_dir, .. } = running.config.clone();
         let as_it_runs = CoordinatorConfig { listen, tls_dir, ..new.config.clone() };
         if let Err(exposed) = as_it_runs.exposure() {
-            error!(%exposed, "the new configuration is refused; the old one stays");
-            service_manager::reloaded("the new configuration is refused, see the log; the old one stays");
+            service_manager::refused(&exposed.to_string());
             continue;
         }
         // Agents that are connected were admitted by the old one, and stay.
         let changed = if hub.change_tokens(&new.access) { "tokens" } else { "nothing" };
-        info!(changed, "the configuration is read again");
-        let restart = running.config.needs_restart(&new.config);
-        if !restart.is_empty() {
-            warn!(keys = restart.join(", "), "what these keys say now applies only after a restart");
-        }
-        service_manager::reloaded("the configuration is read again");
+        service_manager::reloaded(changed, &running.config.needs_restart(&new.config));
     }
 }

@@ -3,7 +3,7 @@
 use rdmascope_model::Mono;
 use sd_notify::NotifyState;
 use std::time::Duration;
-use tracing::warn;
+use tracing::{error, info, warn};
 
 /// What `systemctl status` shows is at most so old.
 const STATUS_EVERY: Duration = Duration::from_secs(5);
@@ -56,7 +56,7 @@ impl Heartbeat {
     }
 }
 
-/// The configuration is being read again; [`reloaded`] must follow.
+/// The configuration is being read again; [`reloaded`] or [`refused`] must follow.
 pub fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
@@ -64,8 +64,19 @@ pub fn reloading() {
     }
 }
 
-/// It is read, or refused, which `status` says.
-pub fn reloaded(status: &str) {
+/// It is read, which the log says, too: what has changed, and which keys say now what applies only after a restart.
+pub fn reloaded(changed: &str, restart: &[&str]) {
+    info!(changed, "the configuration is read again");
+    if !restart.is_empty() {
+        warn!(keys = restart.join(", "), "what these keys say now applies only after a restart");
+    }
+    tell(&[NotifyState::Ready, NotifyState::Status("the configuration is read again")]);
+}
+
+/// It is not taken over, which the log says, too.
+pub fn refused(why: &str) {
+    error!(why, "the new configuration is refused; the old one stays");
+    let status = "the new configuration is refused, see the log; the old one stays";
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 

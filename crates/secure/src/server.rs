@@ -5,7 +5,7 @@ use crate::tls::Tls;
 use crate::words::{PLAIN_STATUS, trouble};
 use axum::Router;
 use axum::body::Body;
-use axum::http::Request;
+use axum::http::{HeaderMap, Request, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -87,6 +87,12 @@ pub struct Peer {
     pub address: SocketAddr,
     /// Whom the certificate is for that it showed, if any.
     pub subject: Option<Arc<Subject>>,
+}
+
+/// The bearer token that a request shows.
+#[must_use]
+pub fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get(header::AUTHORIZATION)?.as_bytes().strip_prefix(b"Bearer ")
 }
 
 /// What is served, and how.

@@ -56,24 +56,36 @@ fn counters(registry: &Registry, family: &Family) -> prometheus::Result<IntCount
     Ok(counters)
 }
 
-fn connection_counters(registry: &Registry) -> prometheus::Result<IntCounterVec> {
-    let counters = counters(registry, &CONNECTIONS_REFUSED)?;
-    for reason in CONNECTION_REFUSALS {
-        counters.with_label_values(&[reason]);
+/// What both daemons count: of their process, their port and their certificates.
+#[derive(Clone, Debug)]
+pub struct DaemonOwn {
+    connections_refused: IntCounterVec,
+    certificates: GaugeVec,
+}
+
+impl DaemonOwn {
+    fn new(registry: &Registry) -> prometheus::Result<Self> {
+        registry.register(Box::new(ProcessCollector::for_self()))?;
+        let connections_refused = counters(registry, &CONNECTIONS_REFUSED)?;
+        for reason in CONNECTION_REFUSALS {
+            connections_refused.with_label_values(&[reason]);
+        }
+        let (name, help) = (CERTIFICATE_EXPIRY.name, CERTIFICATE_EXPIRY.help);
+        let certificates = GaugeVec::new(Opts::new(name, help), CERTIFICATE_EXPIRY.labels)?;
+        registry.register(Box::new(certificates.clone()))?;
+        Ok(Self { connections_refused, certificates })
     }
-    Ok(counters)
-}
 
-fn certificates(registry: &Registry) -> prometheus::Result<GaugeVec> {
-    let (name, help) = (CERTIFICATE_EXPIRY.name, CERTIFICATE_EXPIRY.help);
-    let gauges = GaugeVec::new(Opts::new(name, help), CERTIFICATE_EXPIRY.labels)?;
-    registry.register(Box::new(gauges.clone()))?;
-    Ok(gauges)
-}
+    /// A connection was not served; the reason is one of those of `rdmascope_http_connections_refused_total`.
+    pub fn connection_refused(&self, reason: &str) {
+        self.connections_refused.with_label_values(&[reason]).inc();
+    }
 
-fn expires(certificates: &GaugeVec, file: &Path, until: Wall) {
-    let seconds = (until.0 / 1_000) as f64;
-    certificates.with_label_values(&[&*file.to_string_lossy()]).set(seconds);
+    /// Until when the certificates of a file are valid.
+    pub fn certificate(&self, file: &Path, until: Wall) {
+        let seconds = (until.0 / 1_000) as f64;
+        self.certificates.with_label_values(&[&*file.to_string_lossy()]).set(seconds);
+    }
 }
 
 fn probe_counters(registry: &Registry, family: &Family) -> prometheus::Result<IntCounterVec> {
@@ -97,8 +109,8 @@ pub struct AgentOwn {
     /// An event was thrown away because the coordinator was away for too long.
     pub events_dropped: IntCounter,
     kernel_reads: IntCounterVec,
-    connections_refused: IntCounterVec,
-    certificates: GaugeVec,
+    /// What a coordinator counts, too.
+    pub daemon: DaemonOwn,
 }
 
 impl AgentOwn {
@@ -113,10 +125,8 @@ impl AgentOwn {
             results_dropped: counter(registry, &AGENT_DROPPED)?,
             events_dropped: counter(registry, &EVENTS_DROPPED)?,
             kernel_reads: counters(registry, &KERNEL_READS)?,
-            connections_refused: connection_counters(registry)?,
-            certificates: certificates(registry)?,
+            daemon: DaemonOwn::new(registry)?,
         };
-        registry.register(Box::new(ProcessCollector::for_self()))?;
         for tier in TIERS {
             own.kernel_reads.with_label_values(&[tier]);
         }
@@ -126,16 +136,6 @@ impl AgentOwn {
     /// The kernel was asked so often for one part of the machine: `state`, `counters`, `statistics`, `event` or `slow`.
     pub fn kernel_reads(&self, tier: &str, reads: u64) {
         self.kernel_reads.with_label_values(&[tier]).inc_by(reads);
-    }
-
-    /// A connection to its own port was not served.
-    pub fn connection_refused(&self, reason: &str) {
-        self.connections_refused.with_label_values(&[reason]).inc();
-    }
-
-    /// Until when the certificates of a file are valid.
-    pub fn certificate(&self, file: &Path, until: Wall) {
-        expires(&self.certificates, file, until);
     }
 
     /// A probe in which this agent took part is over; `metric` is its matrix, or `report` where its result goes to none.
@@ -155,8 +155,8 @@ pub struct CoordinatorOwn {
     pub frames_malformed: IntCounter,
     /// An agent sent more than its share and was kept waiting.
     pub frames_delayed: IntCounter,
-    connections_refused: IntCounterVec,
-    certificates: GaugeVec,
+    /// What an agent counts, too.
+    pub daemon: DaemonOwn,
 }
 
 impl CoordinatorOwn {
@@ -172,10 +172,8 @@ impl CoordinatorOwn {
             refused: counters(registry, &AGENTS_REFUSED)?,
             frames_malformed: counter(registry, &FRAMES_MALFORMED)?,
             frames_delayed: counter(registry, &FRAMES_DELAYED)?,
-            connections_refused: connection_counters(registry)?,
-            certificates: certificates(registry)?,
+            daemon: DaemonOwn::new(registry)?,
         };
-        registry.register(Box::new(ProcessCollector::for_self()))?;
         for cause in Cause::all() {
             own.failures.with_label_values(&[cause.id()]);
         }
@@ -219,16 +217,6 @@ impl CoordinatorOwn {
     /// are too many (`full`).
     pub fn refused(&self, reason: &str) {
         self.refused.with_label_values(&[reason]).inc();
-    }
-
-    /// A connection was not served; the reason is one of those of `rdmascope_http_connections_refused_total`.
-    pub fn connection_refused(&self, reason: &str) {
-        self.connections_refused.with_label_values(&[reason]).inc();
-    }
-
-    /// Until when the certificates of a file are valid.
-    pub fn certificate(&self, file: &Path, until: Wall) {
-        expires(&self.certificates, file, until);
     }
 
     fn ended(&self, metric: Metric, outcome: ProbeOutcome) {

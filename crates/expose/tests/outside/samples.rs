@@ -174,7 +174,7 @@ pub(crate) fn agent_text() -> String {
     let registry = Registry::new();
     let own = AgentOwn::new(&registry).unwrap();
     own.probe(Metric::Latency.as_str(), ProbeOutcome::Measured);
-    own.certificate("/etc/rdmascope/tls/tls.crt".as_ref(), Wall(1_900_000_000_000));
+    own.daemon.certificate("/etc/rdmascope/tls/tls.crt".as_ref(), Wall(1_900_000_000_000));
     let findings = [finding("port-state", Status::Ok), finding("netdev-mtu", Status::Warn)];
     let hit = LogHit {
         rule: "mlx5-health".to_owned(),
@@ -265,7 +265,7 @@ pub(crate) fn coordinator_with(incidents: &[IncidentInput]) -> String {
     let registry = Registry::new();
     let own = CoordinatorOwn::new(&registry, &["state-change"]).unwrap();
     own.event("state-change");
-    own.certificate("/etc/rdmascope/tls/ca.crt".as_ref(), Wall(1_900_000_000_000));
+    own.daemon.certificate("/etc/rdmascope/tls/ca.crt".as_ref(), Wall(1_900_000_000_000));
     own.measured(Metric::Latency);
     own.failed(Metric::Latency, Cause::RetryExceeded);
     let metrics = Metric::ALL.map(metric_input);
