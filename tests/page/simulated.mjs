@@ -48,7 +48,8 @@ export async function simulated(browser, url, { endpoints, shots, short }) {
 
   await step("the policy holds: no markup from text, no script from elsewhere", async () => {
     const policy = (await page.request.get(url)).headers()["content-security-policy"];
-    assert.match(policy, /default-src 'self'/);
+    assert.match(policy, /^default-src 'none';/);
+    assert.doesNotMatch(policy, /unsafe|https?:|\*/, "something from elsewhere may run");
     // The browser complains of the attempt, so it is made in a page that nobody watches.
     const other = await browser.newPage();
     await other.goto(url);
