@@ -1,5 +1,6 @@
 //! Which crate may name which: the layers of `crates/README.md`, held against `cargo metadata` and the manifests.
 
+use rdmascope_tests::root;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -66,10 +67,6 @@ const BANS: [&str; 6] = [
     "std::net::TcpStream",
     "std::collections::HashMap",
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

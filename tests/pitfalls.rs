@@ -3,10 +3,11 @@
 use rdmascope_checks::log::Rules;
 use rdmascope_checks::{ALL, DRIFT};
 use rdmascope_model::{Cause, Exclusion};
+use rdmascope_tests::root;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How many pitfalls there are.
 const ROWS: u8 = 40;
@@ -46,10 +47,6 @@ enum Kind {
     Fake,
     Simulation,
     Unit,
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 fn rows() -> Vec<Row> {

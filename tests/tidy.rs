@@ -1,6 +1,7 @@
 //! Rules of the house that the compiler does not know; each can be seen to fail at the end of this file.
 
-use std::path::{Path, PathBuf};
+use rdmascope_tests::root;
+use std::path::Path;
 
 /// Lines of a source file before its tests.
 const CODE_LINES_MAX: usize = 400;
@@ -212,10 +213,6 @@ fn map_names(map: &str, folders: &[String]) -> Vec<String> {
 
 fn complaint(wrong: bool, text: impl FnOnce() -> String) -> Vec<String> {
     if wrong { vec![text()] } else { Vec::new() }
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// All text files of the repository, in order; build output and hidden folders of tools are left out.

@@ -4,3 +4,11 @@ pub mod dashboards;
 pub mod guest;
 pub mod machine;
 pub mod swarm;
+
+use std::path::PathBuf;
+
+/// The folder of the workspace.
+#[must_use]
+pub fn root() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}

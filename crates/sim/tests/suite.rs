@@ -9,7 +9,7 @@ fn suite() -> Suite {
 /// All runs of a kind on the smallest clusters.
 fn runs(kind: &str, runs: usize) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
-    let plan = Plan { runs, endpoints: Some(8), kind: Some(kind.to_owned()), seed: 3 };
+    let plan = Plan { runs, endpoints: Some(8), kind: Some(kind.to_owned()), seed: 3, only: None };
     plan.parts(&suite()).iter().for_each(|part| part.run(&suite(), |outcome| outcomes.push(outcome)));
     outcomes
 }

@@ -21,6 +21,9 @@ pub(crate) struct Options {
     /// Only kinds of faults whose name contains this, and no quiet week
     #[arg(long, value_name = "TEXT")]
     kind: Option<String>,
+    /// Only this run of the others, by its seed as `--wrong` tells it, and no quiet week; takes the same --runs and --kind
+    #[arg(long, value_name = "SEED")]
+    run: Option<String>,
     /// Only the quiet week
     #[arg(long)]
     quiet: bool,
@@ -63,6 +66,7 @@ pub(crate) fn faults(options: Options) -> Result<i32> {
     pass("--endpoints", options.endpoints.map(|endpoints| endpoints.to_string()));
     pass("--kind", options.kind);
     pass("--seed", options.seed.map(|seed| seed.to_string()));
+    pass("--run", options.run);
     let flags = [("--quiet", options.quiet), ("--wrong", options.wrong), ("--json", options.json)];
     command.args(flags.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| name));
     command.arg("--parameters").arg(options.parameters.unwrap_or_else(|| root().join("tests/faults.yaml")));

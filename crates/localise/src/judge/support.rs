@@ -20,6 +20,8 @@ const PEERS_MIN: u32 = 3;
 const PEERS_MANY: u32 = 8;
 /// Ends that must suffer before a part is blamed that all of them share: fewer may be faults of their own.
 const BROAD: usize = 3;
+/// Nodes of each of two leaves that must suffer before what lies between the leaves is blamed.
+const NODES_OF_LEAF: usize = 2;
 /// A moment: a batch of the mesh takes up to 6 s.
 const RECENT_MS: u64 = 8_000;
 /// Pairs that are tried as one that is fine.
@@ -157,9 +159,19 @@ impl Through {
         match component {
             Component::Pair(..) => true,
             Component::Endpoint(_) | Component::Node(_) => bad().count() >= most,
-            Component::Leaf(_) | Component::Uplinks(_) | Component::LeafPair(..) => {
+            Component::Leaf(_) | Component::Uplinks(_) => {
                 let size = own.as_ref().map_or(0, Vec::len);
                 bad().filter(|&end| inside(end)).count() >= size.min(BROAD) && self.suffers_without_any()
+            }
+            // What one node does to its peers of another leaf is that node's doing.
+            Component::LeafPair(a, b) => {
+                let nodes = |leaf: u32, ends: &mut dyn Iterator<Item = usize>| {
+                    let ends = ends.filter(|&end| layout.leaf[end] == leaf);
+                    ends.map(|end| layout.node[end]).collect::<BTreeSet<_>>().len()
+                };
+                [a.0, b.0].into_iter().all(|leaf| {
+                    nodes(leaf, &mut bad()) >= nodes(leaf, &mut (0..layout.len)).min(NODES_OF_LEAF)
+                })
             }
             Component::Spines | Component::Cluster => bad().count() >= layout.count.min(2 * BROAD),
         }
@@ -317,5 +329,33 @@ pub(crate) fn figures(candidate: &Candidate, support: &Support, count: Count) ->
         vec![format!("its packets: {what}")]
     } else {
         vec![format!("{bad} of {of} peers {what}"), pairs]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PlaceIndex;
+    use crate::judge::search::Search;
+    use crate::judge::sums::Sums;
+    use crate::judge::world::{Fault, World};
+
+    #[test]
+    fn what_one_node_does_to_its_peers_of_another_leaf_is_not_between_the_leaves() {
+        let between = Component::LeafPair(PlaceIndex(0), PlaceIndex(1));
+        for (pairs, broad) in [([(3, 9), (3, 12), (3, 14)], false), ([(3, 9), (4, 12), (5, 14)], true)] {
+            let mut world = World::new(1, 32, 1, 8);
+            world.noise_loss = 0.0;
+            world.warm_up();
+            let pair = |(a, b)| Component::Pair(EndpointIndex(a), EndpointIndex(b));
+            world.faults = pairs.map(|ends| Fault::lossy(pair(ends), 0.5)).to_vec();
+            pairs.into_iter().for_each(|(a, b)| world.ping(a as usize, b as usize, 222));
+            world.scene(|scene| {
+                let search = Search::new(scene, Sums::new(&scene), Vec::new(), None);
+                let best = search.of(between).unwrap();
+                let all = through(&scene, &best, &search.usual, Wall(0)).all;
+                assert_eq!((all.support.bad_pairs, all.is_broad(&scene, between)), (3, broad), "{pairs:?}");
+            });
+        }
     }
 }

@@ -73,11 +73,10 @@ pub(crate) fn run(base: &Cluster, kind: &Kind, suite: &Suite, seed: u64) -> Outc
     let mut random = Random::new(mix(seed));
     cluster.run_for(Duration::from_millis(random.below(5_000)));
     let onset = cluster.now().wall;
-    let known = cluster.coordinator().incidents().iter().map(|incident| incident.id).max();
     let faults = cluster.with_net(|net| draw(kind, &suite.kinds, net, &mut random)).unwrap_or_default();
     let retests = cluster.fabric().borrow().history().len();
     let expected = faults.iter().map(|fault| fault.expected.clone()).collect();
-    let scores = Scores::new(expected, known, onset);
+    let scores = Scores::new(expected, onset);
     let mut run = Run { cluster, kind, random, onset, faults, deeds: VecDeque::new(), scores };
     let kit = run.begin();
     run.watch();

@@ -101,8 +101,7 @@ struct Opened {
 pub(crate) struct Scores {
     expected: Vec<Expected>,
     faults: Vec<FaultOutcome>,
-    /// Incidents up to this number are not of this run.
-    known: u64,
+    /// Incidents that were opened before are not of this run; who was only suspected then may be opened in it.
     onset: Wall,
     opened: BTreeMap<u64, Opened>,
     pings_before: Option<u64>,
@@ -110,14 +109,13 @@ pub(crate) struct Scores {
 }
 
 impl Scores {
-    pub(crate) fn new(expected: Vec<Expected>, known: Option<u64>, onset: Wall) -> Self {
+    pub(crate) fn new(expected: Vec<Expected>, onset: Wall) -> Self {
         let names = |expected: &Expected| list(&expected.set);
         let fault =
             |expected: &Expected| FaultOutcome { expected: names(expected), ..FaultOutcome::default() };
         Self {
             faults: expected.iter().map(fault).collect(),
             expected,
-            known: known.unwrap_or(0),
             onset,
             opened: BTreeMap::new(),
             pings_before: None,
@@ -133,8 +131,8 @@ impl Scores {
         for fault in &mut self.faults {
             fault.exact = false;
         }
-        for incident in coordinator.incidents().iter().filter(|incident| incident.id > self.known) {
-            let Some(opened_at) = incident.opened_at else { continue };
+        for incident in coordinator.incidents() {
+            let Some(opened_at) = incident.opened_at.filter(|at| *at >= self.onset) else { continue };
             let set = names(coordinator, &incident.suspect);
             let at_s = opened_at.since(self.onset).as_secs_f64();
             let seen_s = cluster.now().wall.since(self.onset).as_secs_f64();

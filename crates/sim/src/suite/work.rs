@@ -20,6 +20,8 @@ pub struct Plan {
     pub kind: Option<String>,
     /// Decides what is left to chance.
     pub seed: u64,
+    /// Only the run of this seed, in the cluster that it has among the others.
+    pub only: Option<u64>,
 }
 
 /// One warm cluster and its runs.
@@ -58,10 +60,13 @@ impl Plan {
             for ((shape, changed), runs) in groups {
                 for runs in runs.chunks(RUNS_OF_A_PART) {
                     let seed = mix(runs.iter().fold(0, |all, (_, seed)| mix(all ^ seed)));
-                    parts.push(Part { size, shape, changed, seed, runs: runs.to_vec() });
+                    let mut runs = runs.to_vec();
+                    runs.retain(|(_, seed)| self.only.is_none_or(|only| only == *seed));
+                    parts.push(Part { size, shape, changed, seed, runs });
                 }
             }
         }
+        parts.retain(|part| !part.is_empty());
         parts
     }
 }
@@ -121,9 +126,19 @@ mod tests {
     }
 
     #[test]
+    fn one_run_can_be_had_again_in_the_cluster_that_it_was_in() {
+        let suite = suite();
+        let plan = Plan { runs: 200, seed: 1, endpoints: Some(32), ..Plan::default() };
+        let among = plan.parts(&suite).remove(1);
+        let (kind, seed) = among.runs[3];
+        let again = Plan { only: Some(seed), ..plan }.parts(&suite);
+        assert_eq!(again, [Part { runs: vec![(kind, seed)], ..among }]);
+    }
+
+    #[test]
     fn one_kind_of_one_size_can_be_had_alone() {
         let suite = suite();
-        let plan = Plan { runs: 7, seed: 1, endpoints: Some(32), kind: Some("spine".to_owned()) };
+        let plan = Plan { runs: 7, seed: 1, endpoints: Some(32), kind: Some("spine".to_owned()), only: None };
         let parts = plan.parts(&suite);
         assert_eq!(parts.iter().map(Part::len).sum::<usize>(), 7);
         let named = |(kind, _): &(usize, u64)| suite.kinds[*kind].name.contains("spine");
@@ -134,7 +149,8 @@ mod tests {
     fn the_same_seed_tells_the_same_story_and_a_run_sees_its_fault() {
         let mut suite = suite();
         suite.sizes[0].shapes.truncate(1);
-        let plan = Plan { runs: 2, seed: 4, endpoints: Some(8), kind: Some("endpoint dead".to_owned()) };
+        let plan =
+            Plan { runs: 2, seed: 4, endpoints: Some(8), kind: Some("endpoint dead".to_owned()), only: None };
         let outcomes = |seed| {
             let mut outcomes = Vec::new();
             let plan = Plan { seed, ..plan.clone() };

@@ -11,6 +11,7 @@ pub(crate) struct Options {
     endpoints: Option<usize>,
     seed: Option<u64>,
     kind: Option<String>,
+    run: Option<u64>,
     only_quiet: bool,
     pub(crate) json: bool,
     pub(crate) wrong: bool,
@@ -34,6 +35,7 @@ impl Options {
                 "--endpoints" => options.endpoints = Some(value().and_then(count)?),
                 "--seed" => options.seed = Some(value().and_then(number)?),
                 "--kind" => options.kind = Some(value()?),
+                "--run" => options.run = Some(value().and_then(run)?),
                 "--quiet" => options.only_quiet = true,
                 "--json" => options.json = true,
                 "--wrong" => options.wrong = true,
@@ -49,7 +51,7 @@ impl Options {
 
     /// The quiet week is part of it: of the whole, but not where somebody asks for some runs.
     pub(crate) fn quiet(&self) -> bool {
-        self.only_quiet || (self.endpoints.is_none() && self.kind.is_none())
+        self.only_quiet || (self.endpoints.is_none() && self.kind.is_none() && self.run.is_none())
     }
 
     /// The runs that are part of it.
@@ -59,8 +61,15 @@ impl Options {
             endpoints: self.endpoints,
             kind: self.kind.clone(),
             seed: self.seed(suite),
+            only: self.run,
         })
     }
+}
+
+/// A run's seed, as it is printed.
+fn run(text: String) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(&text);
+    u64::from_str_radix(digits, 16).map_err(|error| format!("--run {text}: {error}"))
 }
 
 #[cfg(test)]
@@ -81,6 +90,9 @@ mod tests {
         assert!(read("").unwrap().quiet() && read("--quiet").unwrap().quiet());
         assert!(read("--runs").unwrap_err().contains("needs a value"));
         assert!(read("--runs many").unwrap_err().contains("many"));
-        assert!(read("--run 5").unwrap_err().contains("--run"));
+        assert!(read("--until 5").unwrap_err().contains("--until"));
+        let again = read("--endpoints 64 --run 0x1d04fde6d7adc717").unwrap();
+        assert_eq!((again.run, again.quiet()), (Some(0x1d04_fde6_d7ad_c717), false));
+        assert!(read("--run last").unwrap_err().contains("--run last"));
     }
 }
