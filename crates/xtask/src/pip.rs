@@ -19,9 +19,11 @@ pub(crate) fn packages(who: &str, packages: &[&str]) -> Result<PathBuf> {
     eprintln!("{who}: pip brings {}", packages.join(", "));
     let made = TemporaryFolder::create(&cache, who)?;
     let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--root-user-action=ignore"]);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     // A folder and no virtual environment: that one could not be moved to its place.
     pip.args(["--no-compile", "--target"]).arg(made.path()).args(packages);
+    // An option of newer versions: the warning is of installing into the system, which this does not.
+    pip.env("PIP_ROOT_USER_ACTION", "ignore");
     run("pip install", pip.stdout(std::io::stderr()))?;
     made.keep_as(&there)?;
     Ok(there)

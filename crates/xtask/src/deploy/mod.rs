@@ -61,6 +61,9 @@ pub(crate) fn deploy(options: &Options) -> Result<()> {
     if !complaints.is_empty() {
         return Err(other(format!("{CHART} and what is made of it:\n  {}", complaints.join("\n  "))));
     }
+    let renderings = cases::rendered();
+    let count: usize = renderings.keys().map(|name| objects(&rendered["cases"][name]["objects"]).len()).sum();
+    println!("the chart holds: {count} objects in {} renderings", renderings.len());
     if options.image { image() } else { Ok(()) }
 }
 

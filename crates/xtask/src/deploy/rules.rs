@@ -27,10 +27,9 @@ impl<'a> Case<'a> {
 
     /// Pods by the names of what starts them.
     fn pods(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
-        let pods = self.objects.iter().filter_map(|object| {
+        self.objects.iter().filter_map(|object| {
             Some((object["metadata"]["name"].as_str()?, object.pointer("/spec/template/spec")?))
-        });
-        pods
+        })
     }
 }
 
@@ -132,6 +131,10 @@ fn agent(case: &Case<'_>, pod: &Value, held: &mut Held) {
     held.must(is_served(container, "/healthz"), "agent: no probes, or of another port");
     held.must(security["runAsUser"] == 0, "agent: without root its capabilities are not given to it");
     held.must(security["capabilities"]["drop"] == json!(["ALL"]), "agent: it drops not all capabilities");
+    held.must(
+        !case.asks("/tls", true) || list(&pod["volumes"]).iter().all(|volume| volume["secret"].is_null()),
+        "certificates: every node has the keys of all",
+    );
     let devices = ["/dev/infiniband", "/dev/kmsg"];
     let resource = case.values.pointer("/agent/rdmaResource").and_then(Value::as_str).unwrap_or("rdma/hca");
     if plugin {

@@ -124,7 +124,9 @@ fn the_privileged_agent_is_no_device_plugins() {
 fn parts_are_there_when_asked_for() {
     let asked = json!({"monitoring": {"podMonitor": true, "prometheusRule": true}, "nodeProblemDetectorNamespace": "x", "tls": true});
     let told = look(&asked, &shipped());
-    for said in ["rdmascope-agents", "PrometheusRule", "node-problem-detector", "certificates"] {
+    for said in
+        ["rdmascope-agents", "PrometheusRule", "node-problem-detector", "or certificates", "keys of all"]
+    {
         assert!(told.iter().any(|complaint| complaint.contains(said)), "{said}: {told:?}");
     }
     let mut objects = shipped();
