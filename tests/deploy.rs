@@ -1,5 +1,8 @@
 //! What is shipped to install rdmascope agrees with the program and with itself: flags, ports, names, units.
 
+#[path = "deploy/parts.rs"]
+mod parts;
+
 use serde::Deserialize;
 use serde_yaml::Value;
 use std::path::{Path, PathBuf};
@@ -40,7 +43,8 @@ fn manifest(name: &str) -> Vec<Value> {
 
 #[track_caller]
 fn of_kind(kind: &str) -> Value {
-    let all = ["namespace", "coordinator", "agent"].map(|name| manifest(&format!("kubernetes/{name}.yaml")));
+    let all = ["namespace", "priority-class", "coordinator", "agent"]
+        .map(|name| manifest(&format!("kubernetes/{name}.yaml")));
     all.into_iter().flatten().find(|document| document["kind"] == kind).expect(kind)
 }
 
@@ -115,7 +119,7 @@ fn agents_find_the_coordinator_and_both_share_one_token() {
         let mount = &container(workload)["volumeMounts"][0];
         assert_eq!(
             (&mount["name"], &mount["mountPath"]),
-            (&Value::from("token"), &Value::from("/etc/rdmascope"))
+            (&Value::from("credentials"), &Value::from("/etc/rdmascope"))
         );
         assert_eq!(flag(&arguments(workload), "--token-file"), "/etc/rdmascope/token");
         assert!(
@@ -134,11 +138,11 @@ fn agents_find_the_coordinator_and_both_share_one_token() {
 }
 
 #[test]
-fn the_agent_sees_the_hosts_network_processes_kernel_log_and_sysfs() {
+fn the_agent_sees_the_hosts_network_kernel_log_and_sysfs() {
     let agent = of_kind("DaemonSet");
     let pod = &agent["spec"]["template"]["spec"];
     assert_eq!(pod["hostNetwork"], true);
-    assert_eq!(pod["hostPID"], true, "else the jobs' processes are hidden");
+    assert!(pod["hostPID"].is_null(), "the host's processes only for who asks for them");
     assert_eq!(pod["dnsPolicy"], "ClusterFirstWithHostNet");
     let paths: Vec<&str> = pod["volumes"]
         .as_sequence()
@@ -178,8 +182,16 @@ fn the_kustomization_names_every_manifest() {
             assert!(listed.contains(&Value::from(name.as_str())), "{name} is not in kustomization.yaml");
         }
     }
-    assert_eq!(all[0]["images"][0]["name"], container(&of_kind("DaemonSet"))["image"]);
-    assert_eq!(all[0]["images"][0]["newTag"], env!("CARGO_PKG_VERSION"));
+    let image = &all[0]["images"][0];
+    assert_eq!(image["newTag"], env!("CARGO_PKG_VERSION"));
+    for kind in ["DaemonSet", "StatefulSet"] {
+        let of_chart = format!("{}:{}", image["name"].as_str().expect("name"), env!("CARGO_PKG_VERSION"));
+        assert_eq!(container(&of_kind(kind))["image"], of_chart.as_str());
+    }
+    let chart = &manifest("helm/rdmascope/Chart.yaml")[0];
+    for key in ["version", "appVersion"] {
+        assert_eq!(chart[key], env!("CARGO_PKG_VERSION"), "{key} of the chart");
+    }
 }
 
 #[test]

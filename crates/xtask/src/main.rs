@@ -5,6 +5,7 @@ mod bench;
 mod cases;
 mod dashboards;
 mod demo;
+mod deploy;
 mod error;
 mod faults;
 mod install;
@@ -12,6 +13,7 @@ mod lab;
 mod npm;
 mod package;
 mod page;
+mod pip;
 mod process;
 mod test;
 mod workspace;
@@ -60,6 +62,8 @@ enum Task {
     Cases(cases::Options),
     /// Hold the Grafana dashboards against their types and rules, and run every query of them against a real Prometheus.
     Dashboards(dashboards::Options),
+    /// Hold Helm chart, kustomize base and Dockerfile: lint, every profile and part against Kubernetes' schemas, privileges, no drift.
+    Deploy(deploy::Options),
     /// Drive the web page in a browser: types, clicks, keys, screenshots, frame times, size.
     Page(page::Options),
     /// Make a .deb and a .rpm from the release binary; --try installs, upgrades and removes both in a fresh root.
@@ -89,6 +93,7 @@ fn run(task: Task) -> Result<u8> {
                 install::Need::Tests,
                 install::Need::Page,
                 install::Need::Package,
+                install::Need::Deploy,
             ])?;
             Ok(0)
         }
@@ -102,6 +107,7 @@ fn run(task: Task) -> Result<u8> {
         Task::Bench { name, json } => bench::bench(name, json).map(exit_code),
         Task::Cases(options) => cases::cases(options).map(exit_code),
         Task::Dashboards(options) => dashboards::dashboards(&options).map(exit_code),
+        Task::Deploy(options) => deploy::deploy(&options).map(|()| 0),
         Task::Page(options) => page::page(&options).map(|()| 0),
         Task::Package(options) => package::package(&options).map(|()| 0),
         Task::Faults(options) => faults::faults(options).map(exit_code),

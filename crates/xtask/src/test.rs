@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every check and every test, cheap ones first, the lab's last.
 
 use crate::dashboards;
+use crate::deploy;
 use crate::error::{Result, file, other};
 use crate::install::{Need, install};
 use crate::lab::{Lab, Plan, RunFolder, free_port};
@@ -23,12 +24,15 @@ const LAB_LIMIT: Duration = Duration::from_secs(50 * 60);
 /// The step that failed and why; also when this machine cannot boot the lab, for nothing is skipped.
 pub(crate) fn test() -> Result<()> {
     step("install the packages that are missing", || {
-        install(&[Need::Build, Need::Lab, Need::Tests, Need::Page, Need::Package])
+        install(&[Need::Build, Need::Lab, Need::Tests, Need::Page, Need::Package, Need::Deploy])
     })?;
     cargo_step(&["fmt", "--all", "--check"])?;
     cargo_step(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
     step("alerts: promtool, amtool", check_alerts)?;
     step("dashboards: types", dashboards::check_types)?;
+    step("Kubernetes: Helm chart, kustomize base, Dockerfile", || {
+        deploy::deploy(&deploy::Options::default())
+    })?;
     cargo_step(&["test", "--workspace"])?;
     step("cargo doc", || {
         let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
