@@ -30,6 +30,8 @@ mod report;
 mod safety;
 #[path = "lab/selfcheck.rs"]
 mod selfcheck;
+#[path = "lab/soak.rs"]
+mod soak;
 #[path = "lab/soundness.rs"]
 mod soundness;
 #[path = "lab/written_log.rs"]

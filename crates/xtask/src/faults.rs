@@ -2,7 +2,7 @@
 
 use crate::error::{Result, other};
 use crate::install::{Need, install};
-use crate::test::test_in_lab;
+use crate::test::{LAB_LIMIT, test_in_lab};
 use crate::workspace::{Product, build, root};
 use std::path::PathBuf;
 use std::process::Command;
@@ -52,7 +52,8 @@ pub(crate) fn faults(options: Options) -> Result<i32> {
     if options.lab {
         install(&[Need::Build, Need::Lab])?;
         let healthy = ["/usr/bin/env", "RDMASCOPE_HEALTHY_SECONDS=600"];
-        return test_in_lab(&healthy, &["--nocapture", "--include-ignored", "incidents::"]).map(|()| 0);
+        let behind = ["--nocapture", "--include-ignored", "incidents::"];
+        return test_in_lab(&healthy, &behind, LAB_LIMIT).map(|()| 0);
     }
     install(&[Need::Build])?;
     let program = build(FAULTS)?;

@@ -15,6 +15,7 @@ mod package;
 mod page;
 mod pip;
 mod process;
+mod soak;
 mod test;
 mod workspace;
 
@@ -70,6 +71,8 @@ enum Task {
     Package(package::Options),
     /// Break simulated clusters in many ways, and see how often the verdict names what is broken.
     Faults(faults::Options),
+    /// Let a cluster in the lab work for an hour, and see whether memory, file descriptors and queue pairs stay as they were.
+    Soak(soak::Options),
 }
 
 fn main() -> ExitCode {
@@ -111,6 +114,7 @@ fn run(task: Task) -> Result<u8> {
         Task::Page(options) => page::page(&options).map(|()| 0),
         Task::Package(options) => package::package(&options).map(|()| 0),
         Task::Faults(options) => faults::faults(options).map(exit_code),
+        Task::Soak(options) => soak::soak(&options).map(|()| 0),
     }
 }
 

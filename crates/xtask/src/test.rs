@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const LAB_TESTS: Product = Product::LabTest { package: "rdmascope-tests", name: "lab" };
 const ENDPOINTS: u8 = 4;
 /// The lab's tests wait for conditions with deadlines of their own; this ends a machine that hangs as a whole.
-const LAB_LIMIT: Duration = Duration::from_secs(50 * 60);
+pub(crate) const LAB_LIMIT: Duration = Duration::from_secs(50 * 60);
 
 /// Runs all of it; the first failure ends it.
 ///
@@ -41,7 +41,7 @@ pub(crate) fn test() -> Result<()> {
     step("dashboards: every query on this machine", queries_have_data)?;
     step("packages: .deb and .rpm, lintian", || package::package(&package::Options::default()))?;
     step("the web page: types, and a short look", || page::page(&page::Options::short()))?;
-    test_in_lab(&[], &[])
+    test_in_lab(&[], &[], LAB_LIMIT)
 }
 
 fn queries_have_data() -> Result<()> {
@@ -51,12 +51,12 @@ fn queries_have_data() -> Result<()> {
     }
 }
 
-/// Tests in the lab, with these words before the program and behind it. The guest's lines are the last of the whole run, so that the test
-/// runner's own verdict closes it.
+/// Tests in the lab, with these words before the program and behind it, for so long at most. The guest's lines are the last of the whole
+/// run, so that the test runner's own verdict closes it.
 ///
 /// # Errors
 /// Something cannot be built or booted, or a test failed.
-pub(crate) fn test_in_lab(before: &[&str], behind: &[&str]) -> Result<()> {
+pub(crate) fn test_in_lab(before: &[&str], behind: &[&str], limit: Duration) -> Result<()> {
     let (rdmascope, tests) = step("build for the lab", || Ok((build(RDMASCOPE)?, build(LAB_TESTS)?)))?;
     eprintln!("==> tests in the lab");
     let folder = RunFolder::create()?;
@@ -67,7 +67,7 @@ pub(crate) fn test_in_lab(before: &[&str], behind: &[&str]) -> Result<()> {
     let own = ["/tmp/lab/tests", "--test-threads=1"];
     let command = [before, &own, behind].concat().into_iter().map(str::to_owned).collect();
     let lab = Lab::boot(folder, &Plan { endpoints: ENDPOINTS, modules: true, port: free_port()?, command })?;
-    match lab.finish(Some(LAB_LIMIT))? {
+    match lab.finish(Some(limit))? {
         0 => Ok(()),
         code => Err(other(format!("tests in the lab failed (exit code {code}); their output is above"))),
     }
