@@ -2,5 +2,7 @@
 
 pub mod dashboards;
 pub mod guest;
+pub mod loopback;
 pub mod machine;
+pub mod prometheus;
 pub mod swarm;

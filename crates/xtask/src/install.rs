@@ -18,6 +18,8 @@ pub(crate) enum Need {
     Page,
     /// Making packages, and trying them.
     Package,
+    /// A Slurm of one node.
+    Slurm,
 }
 
 struct Package {
@@ -73,6 +75,10 @@ const PACKAGES: &[Package] = &[
     package("lintian", Need::Package, "judges the .deb"),
     package("rpm", Need::Package, "rpmbuild makes the .rpm, and rpm tries it"),
     package("debootstrap", Need::Package, "makes the fresh root in which packages are tried"),
+    package("munge", Need::Slurm, "how the parts of Slurm know each other"),
+    package("slurm-client", Need::Slurm, "scontrol and srun"),
+    package("slurmctld", Need::Slurm, "Slurm's controller, which drains and resumes nodes"),
+    package("slurmd", Need::Slurm, "Slurm on the node, which runs health check and prolog"),
     package("chromium", Need::Page, "the browser in which the web page is driven"),
     // The packages of Node.js itself bring npm along, and those of Debian stand in their way.
     Package {

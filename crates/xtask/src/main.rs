@@ -13,6 +13,7 @@ mod npm;
 mod package;
 mod page;
 mod process;
+mod services;
 mod test;
 mod workspace;
 
@@ -64,6 +65,10 @@ enum Task {
     Page(page::Options),
     /// Make a .deb and a .rpm from the release binary; --try installs, upgrades and removes both in a fresh root.
     Package(package::Options),
+    /// Drain and resume a node of a real Slurm on this machine, whose port loses its cable (as root; all of it ends with the run).
+    Slurm,
+    /// Two blocks with a coordinator each, representatives of each in the other, and one Prometheus over both.
+    ScaleOut,
     /// Break simulated clusters in many ways, and see how often the verdict names what is broken.
     Faults(faults::Options),
 }
@@ -89,6 +94,7 @@ fn run(task: Task) -> Result<u8> {
                 install::Need::Tests,
                 install::Need::Page,
                 install::Need::Package,
+                install::Need::Slurm,
             ])?;
             Ok(0)
         }
@@ -104,6 +110,8 @@ fn run(task: Task) -> Result<u8> {
         Task::Dashboards(options) => dashboards::dashboards(&options).map(exit_code),
         Task::Page(options) => page::page(&options).map(|()| 0),
         Task::Package(options) => package::package(&options).map(|()| 0),
+        Task::Slurm => services::slurm().map(|()| 0),
+        Task::ScaleOut => services::scale_out().map(|()| 0),
         Task::Faults(options) => faults::faults(options).map(exit_code),
     }
 }
