@@ -39,5 +39,8 @@ mod screen;
 mod secure;
 #[path = "cli/selfcheck.rs"]
 mod selfcheck;
+#[path = "cli/slurm.rs"]
+mod slurm;
+
 #[path = "cli/service_manager.rs"]
 mod service_manager;

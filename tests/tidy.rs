@@ -15,6 +15,10 @@ const FILE_LINES_MAX: usize = 600;
 /// `("crates/agent/src/main_loop.rs", "starts all tasks of the agent, under the diagram of its channels"),`
 const MAY_SPAWN: &[(&str, &str)] = &[
     (
+        "crates/agent/src/local.rs",
+        "one task for each connection to the local socket, at most 16, which end with the agent",
+    ),
+    (
         "crates/agent/src/machine/mod.rs",
         "reads of the machine may block in the kernel, and the one thread must not",
     ),

@@ -4,6 +4,7 @@ use rdmascope_tests::guest::{Api, Program, Signal, wait_until};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -153,6 +154,25 @@ pub(crate) fn answering(answers: &[&str]) -> (String, JoinHandle<()>) {
         }
     });
     (address, server)
+}
+
+/// An agent's local socket that gives these answers, one to each connection; ends after the last one, or with the program. Its handle
+/// gives what was asked.
+pub(crate) fn answering_at(socket: &Path, answers: &[String]) -> JoinHandle<Vec<String>> {
+    let listener = UnixListener::bind(socket).expect("a socket");
+    let answers = answers.to_vec();
+    std::thread::spawn(move || {
+        let mut asked = Vec::new();
+        for answer in answers {
+            let Ok((mut stream, _)) = listener.accept() else { break };
+            let mut question = String::new();
+            // Whoever asked may be gone.
+            drop(BufReader::new(&stream).read_line(&mut question));
+            drop(stream.write_all(answer.as_bytes()));
+            asked.push(question.trim_end().to_owned());
+        }
+        asked
+    })
 }
 
 /// A coordinator with the configuration in a folder, and where it listens.

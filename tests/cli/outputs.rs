@@ -121,6 +121,8 @@ fn of_figures() -> Vec<Value> {
     ] {
         cases.push(case(command, &json(words)));
     }
+    let socket = cluster.state("n1").join("agent.sock").display().to_string();
+    cases.push(case("slurm verdict", &json(&["slurm", "verdict", "--socket", &socket])));
     cases
 }
 

@@ -21,18 +21,19 @@ type Held = BTreeMap<(String, &'static str), u64>;
 fn held(pids: &BTreeMap<String, u32>) -> Held {
     let mut held = Held::new();
     for (name, pid) in pids {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        let kib = resident.trim().trim_end_matches(" kB").parse().unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let resident =
+            status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line of the kernel");
+        let kib = resident.trim().trim_end_matches(" kB").parse().expect("a number");
         held.insert((name.clone(), "KiB"), kib);
-        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
-        held.insert((name.clone(), "file descriptors"), u64::try_from(open).unwrap());
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count();
+        held.insert((name.clone(), "file descriptors"), u64::try_from(open).unwrap_or(u64::MAX));
     }
-    let devices: Value = serde_json::from_str(&run("rdma -j resource show")).unwrap();
-    for device in devices.as_array().unwrap() {
-        let name = device["ifname"].as_str().unwrap();
+    let devices: Value = serde_json::from_str(&run("rdma -j resource show")).expect("JSON of rdma");
+    for device in devices.as_array().expect("devices") {
+        let name = device["ifname"].as_str().expect("a name");
         for (key, what) in [("qp", "queue pairs"), ("mr", "memory regions"), ("cq", "completion queues")] {
-            held.insert((name.to_owned(), what), device[key].as_u64().unwrap());
+            held.insert((name.to_owned(), what), device[key].as_u64().expect("a count"));
         }
     }
     held

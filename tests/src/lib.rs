@@ -2,7 +2,9 @@
 
 pub mod dashboards;
 pub mod guest;
+pub mod loopback;
 pub mod machine;
+pub mod prometheus;
 pub mod swarm;
 
 use std::path::PathBuf;

@@ -68,6 +68,13 @@ impl Shown {
         format!("findings: {fail} fail, {unknown} unknown, {warn} warn")
     }
 
+    /// Whether the coordinator is there, and how long a fault must have stood to be one.
+    pub(crate) fn connected_and_settle(&self) -> (bool, Duration) {
+        let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let seconds = now.policy.whole(&rdmascope_checks::limits::SETTLE_SECONDS);
+        (now.connected, Duration::from_secs(seconds.into()))
+    }
+
     pub(crate) fn state(&self, connected: bool, paused: PauseFlags) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         now.connected = connected;

@@ -10,6 +10,7 @@
 //! ```
 
 mod http;
+mod local;
 mod machine;
 mod main_loop;
 mod probes;

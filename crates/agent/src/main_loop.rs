@@ -3,13 +3,13 @@
 use crate::machine::{News, OwnTraffic, Watcher, held};
 use crate::reload::Reload;
 use crate::uplink::{Happened, Queues};
-use crate::{Credentials, Error, Loaded, Stay, VERSION, http, probes, uplink};
+use crate::{Credentials, Error, Loaded, Stay, VERSION, http, local, probes, uplink};
 use rdmascope_config::{AgentConfig, TransportKind};
 use rdmascope_control::agent::{Action, Agent, Event, Identity};
 use rdmascope_expose::metrics::ProbeOutcome;
 use rdmascope_host::service_manager::{self, Heartbeat};
 use rdmascope_host::{Clock, Host, boot_id, host_name};
-use rdmascope_link::ToCoordinator;
+use rdmascope_link::{DrainAnswer, ToCoordinator};
 use rdmascope_model::{EndpointInfo, EndpointName, LeaseId, Load, Mono, Outcome, ProbePlan, Reading};
 use rdmascope_probe::mesh::MeshEvent;
 use rdmascope_transport::Transport;
@@ -18,7 +18,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
@@ -42,6 +42,8 @@ struct Loop {
     /// Where whoever looks at the machine puts the answer.
     news: mpsc::Sender<News>,
     shown: Arc<http::Shown>,
+    /// Who waits for the coordinator's word whether this node may be drained.
+    asking: Vec<oneshot::Sender<DrainAnswer>>,
     /// When it ends if the coordinator is not reached until then, and whether it ever was.
     ends: Option<(Mono, bool)>,
     reload: Reload,
@@ -75,6 +77,7 @@ pub(crate) async fn run(
     let own = Arc::new(OwnTraffic::default());
     let (news_in, mut news) = mpsc::channel(EVENTS_MAX);
     let (happened_in, mut happened) = mpsc::channel(EVENTS_MAX);
+    let local = local::Local::new(&shown, clock, &node, &news_in);
     let watcher = Watcher {
         host: host.clone(),
         node,
@@ -91,6 +94,7 @@ pub(crate) async fn run(
     // Dropped with this function, and with it every task.
     let mut tasks = JoinSet::new();
     serve_and_watch(&mut tasks, listener, &shown, &credentials);
+    tasks.spawn(local.serve(config.state_dir.clone()));
     match tcp {
         true => tasks.spawn(watcher.watch_pause()),
         false => tasks.spawn(watcher.watch()),
@@ -108,6 +112,7 @@ pub(crate) async fn run(
         counted: BTreeMap::new(),
         news: news_in,
         shown,
+        asking: Vec::new(),
         ends: match stay {
             Stay::Always => None,
             Stay::Once { reached_within } => Some((clock.now().mono.after(reached_within), false)),
@@ -269,6 +274,11 @@ impl Loop {
             }
             News::Idle(ports) => self.feed(Event::Idle(ports)),
             News::Looked(lease, free) => self.feed(Event::Looked(lease, free)),
+            News::AskDrain(faults, asker) => {
+                self.asking.retain(|asker| !asker.is_closed());
+                self.asking.push(asker);
+                self.feed(Event::AskDrain(faults));
+            }
             News::Pause(flags) => {
                 if flags.all || flags.bandwidth {
                     warn!(all = flags.all, bandwidth = flags.bandwidth, "the local pause file is there");
@@ -324,6 +334,8 @@ impl Loop {
             Action::Start(lease) => self.transport.start(lease, now),
             Action::Close(lease) => self.close(lease, now),
             Action::Mesh(command) => self.transport.mesh(command),
+            // Who asked may be gone.
+            Action::Drain(answer) => self.asking.drain(..).for_each(|asker| drop(asker.send(answer.clone()))),
         }
     }
 

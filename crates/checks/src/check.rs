@@ -19,6 +19,9 @@ pub struct Check {
     pub next_steps: &'static [&'static str],
     /// How its findings become bad over time.
     pub settles: Settles,
+    /// A `fail` of it is a hard local fault: this node alone shows it, the part carries no RDMA traffic, and no setting of the node or state of
+    /// the fabric explains it. Only for such a scheduler may drain the node ([`crate::is_hard`]).
+    pub hard: bool,
     /// The numbers of the policy that it judges by.
     pub limits: &'static [&'static Limit],
     /// Judges every part of the machine that it applies to. A part that it does not apply to gets no finding; one that could not be

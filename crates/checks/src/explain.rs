@@ -1,14 +1,19 @@
 //! A check, a rule of the kernel log, what differs between nodes, or why a probe failed, in words: the page that `rdmascope explain` prints and that stands among the runbooks.
 
 use crate::Check;
-use crate::log::Rule;
+use crate::log::{Class, Rule};
 use rdmascope_model::Cause;
+
+/// What stands on the page of a hard local fault.
+const HARD: &str =
+    "\n\nA `fail` is a hard local fault: where `rdmascope slurm` is set up, the node is drained for it.";
 
 /// The page of a check, as Markdown that is as easy to read on a terminal.
 #[must_use]
 pub fn page(check: &Check) -> String {
     let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    let about = format!("{}\n\n{}", check.question, check.meaning);
+    let hard = if check.hard { HARD } else { "" };
+    let about = format!("{}\n\n{}{hard}", check.question, check.meaning);
     let mut page = written(check.id, &about, &owned(check.causes), &owned(check.next_steps));
     if !check.limits.is_empty() {
         page.push_str(
@@ -27,7 +32,8 @@ pub fn page(check: &Check) -> String {
 /// The page of a rule of the kernel log, likewise.
 #[must_use]
 pub fn rule_page(rule: &Rule) -> String {
-    written(&rule.id, &rule.meaning, &rule.causes, &rule.next_steps)
+    let hard = if rule.class == Class::F { HARD } else { "" };
+    written(&rule.id, &format!("{}{hard}", rule.meaning), &rule.causes, &rule.next_steps)
 }
 
 /// Id of the finding that says that a part differs from the others of its kind; only the coordinator, which sees all, makes it.

@@ -11,6 +11,7 @@ use crate::probe_arguments::{ProbeFlags, class};
 use crate::screen::When;
 use crate::selfcheck::SelfcheckFlags;
 use crate::simulate::SimulateFlags;
+use crate::slurm::SlurmCommand;
 use crate::tls::TlsCommand;
 use crate::written::{CompletionsFlags, ManFlags, SchemaFlags, version};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -129,6 +130,17 @@ Examples:
   rdmascope tls show /etc/rdmascope/tls/tls.crt"
     )]
     Tls(TlsCommand),
+    /// Drain a node of Slurm for its hard local faults: health check and prolog
+    #[command(
+        subcommand,
+        disable_help_subcommand = true,
+        after_help = "\
+Examples:
+  rdmascope slurm verdict         what would be done here, and why
+  rdmascope slurm healthcheck     HealthCheckProgram of slurm.conf
+  rdmascope slurm undrain n1 n2   after the repair"
+    )]
+    Slurm(SlurmCommand),
     Schema(SchemaFlags),
     Completions(CompletionsFlags),
     Man(ManFlags),

@@ -35,6 +35,7 @@ mod screen;
 mod selfcheck;
 mod similar;
 mod simulate;
+mod slurm;
 mod sweep;
 mod tls;
 mod written;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         Command::Config(ConfigCommand::Check { file, json }) => config_check::run(file, *json),
         Command::Config(ConfigCommand::Manifest { root }) => check::manifest(root.clone()),
         Command::Tls(command) => tls::run(command),
+        Command::Slurm(command) => slurm::run(command),
         Command::Schema(flags) => written::schema(flags),
         Command::Completions(flags) => written::completions(flags),
         Command::Man(flags) => written::man(flags),

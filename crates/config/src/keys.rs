@@ -95,7 +95,7 @@ pub(crate) const KEYS: [Key; 33] = [
         default: Some("/run/rdmascope"),
         example: "",
         doc: "Folder of the pause file: while a file named `pause` is in it, this agent starts no probe, with or \
-              without a coordinator. Default: below /run, for a reboot is a fresh start.",
+              without a coordinator; and of its local socket, `agent.sock`, by which schedulers ask (`rdmascope slurm`). Default: below /run, for a reboot is a fresh start.",
     },
     Key {
         path: "agent.insecure",

@@ -4,7 +4,7 @@
 
 /** Every kind that the coordinator tells of; the stream has none without a name. */
 const KINDS = ["state-change", "finding-raised", "finding-cleared", "kernel-log", "setting-change", "agent-connected", "agent-lost", "events-lost",
-  "drift-raised", "drift-cleared", "acknowledgement", "maintenance", "membership", "forced-probe", "incident-opened", "incident-closed", "incident"];
+  "drift-raised", "drift-cleared", "acknowledgement", "maintenance", "membership", "forced-probe", "drain-leave", "incident-opened", "incident-closed", "incident"];
 /** What a reader that was let go waits before it comes back, milliseconds; a browser does so by itself after a lost connection. */
 const AGAIN_AFTER = 5_000;
 

@@ -5,10 +5,10 @@ mod probe;
 
 use crate::wire::{self, AgentKind, CoordinatorKind};
 use crate::{
-    BASIS_MAX, ENDPOINTS_PER_AGENT_MAX, EVENTS_PER_FRAME_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX,
-    FINDINGS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief, FrameError, Hello, NUMBERED_PER_FRAME_MAX, NodeEvent,
-    OFFER_BYTES_MAX, PINGS_PER_FRAME_MAX, PairsBrief, PauseFlags, RESULTS_PER_FRAME_MAX, RelayPayload,
-    ToAgent, ToCoordinator, numbered, to_wire,
+    BASIS_MAX, DRAIN_FAULTS_MAX, DrainAnswer, DrainFault, ENDPOINTS_PER_AGENT_MAX, EVENTS_PER_FRAME_MAX,
+    EVIDENCE_MAX, EventKind, FACTS_MAX, FINDINGS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief, FrameError, Hello,
+    NUMBERED_PER_FRAME_MAX, NodeEvent, OFFER_BYTES_MAX, PINGS_PER_FRAME_MAX, PairsBrief, PauseFlags,
+    RESULTS_PER_FRAME_MAX, RelayPayload, ToAgent, ToCoordinator, numbered, to_wire,
 };
 use prost::Message;
 use rdmascope_model::{
@@ -29,7 +29,10 @@ impl ToCoordinator {
         let frame = wire::AgentFrame::decode(bounded(bytes)?).map_err(FrameError::Undecodable)?;
         Ok(match frame.kind.ok_or(FrameError::UnknownKind)? {
             AgentKind::Hello(h) => Self::Hello(hello(h)?),
-            AgentKind::Heartbeat(flags) => Self::Heartbeat(pause(flags)),
+            AgentKind::Heartbeat(beat) => Self::Heartbeat {
+                pause: PauseFlags { all: beat.all, bandwidth: beat.bandwidth },
+                drain_for: list("faults to drain for", beat.drain_for, DRAIN_FAULTS_MAX, drain_fault)?,
+            },
             AgentKind::Inventory(inventory) => Self::Inventory {
                 endpoints: list("endpoints", inventory.endpoints, ENDPOINTS_PER_AGENT_MAX, endpoint)?,
                 findings: list("findings", inventory.findings, FINDINGS_MAX, finding)?,
@@ -72,6 +75,7 @@ impl ToAgent {
             CoordinatorKind::Refused(message) => Self::Refused { message: text("message", message)? },
             CoordinatorKind::HeartbeatReply(reply) => Self::HeartbeatReply {
                 pairs: reply.pairs.into_iter().map(pairs_brief).collect::<Result<_, _>>()?,
+                drain: reply.drain.map(drain_answer).transpose()?,
             },
             CoordinatorKind::Book(book) => ping::book(book)?,
             CoordinatorKind::Grant(g) => Self::Grant {
@@ -99,6 +103,14 @@ impl ToAgent {
             CoordinatorKind::EventsSeen(number) => Self::EventsSeen { number },
         })
     }
+}
+
+fn drain_fault(fault: wire::DrainFault) -> Result<DrainFault, FrameError> {
+    Ok(DrainFault { id: text("fault id", fault.id)?, subject: text("fault subject", fault.subject)? })
+}
+
+fn drain_answer(answer: wire::DrainAnswer) -> Result<DrainAnswer, FrameError> {
+    Ok(DrainAnswer { leave: answer.leave, why: text("answer to a drain", answer.why)? })
 }
 
 fn pairs_brief(pairs: wire::PairsBrief) -> Result<PairsBrief, FrameError> {

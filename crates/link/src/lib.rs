@@ -3,6 +3,7 @@
 //! One WebSocket message is one frame. Frames are protobuf messages (numbered fields, so that a newer peer may add some);
 //! the types that the rest of the program sees are plain enums of the model's words, and nothing in them is unchecked.
 
+mod drain;
 mod fit;
 mod from_wire;
 mod numbered;
@@ -11,6 +12,7 @@ mod to_wire;
 mod version;
 mod wire;
 
+pub use drain::{DRAIN_FAULTS_MAX, DrainAnswer, DrainFault};
 pub use numbered::{NumberedHeard, NumberedReport};
 pub use pairs::PairsBrief;
 pub use version::{PROTOCOL_MAX, PROTOCOL_MIN, VersionMismatch, negotiate};
@@ -61,8 +63,14 @@ pub const OFFER_BYTES_MAX: usize = 256;
 pub enum ToCoordinator {
     /// The first frame of a connection.
     Hello(Hello),
-    /// Every heartbeat interval, and whenever a pause flag changes; with what the node's own pause file says.
-    Heartbeat(PauseFlags),
+    /// Every heartbeat interval, whenever a pause flag changes, and when somebody on the node asks for leave to drain it.
+    Heartbeat {
+        /// What the node's own pause file says.
+        pause: PauseFlags,
+        /// The hard local faults for which leave is asked to drain the sender's node, at most [`DRAIN_FAULTS_MAX`]; mostly none. An older
+        /// coordinator does not see them, and gives no leave.
+        drain_for: Vec<DrainFault>,
+    },
     /// What the agent has; replaces the inventory before.
     Inventory {
         /// Its endpoints.
@@ -123,6 +131,8 @@ pub enum ToAgent {
         /// How the pairs of the agent's endpoints do, in place of what was told before; empty when nothing was counted since, and from
         /// an older coordinator.
         pairs: Vec<PairsBrief>,
+        /// Whether the node may be drained, where that was asked; `None` from an older coordinator, which means that it may not.
+        drain: Option<DrainAnswer>,
     },
     /// A part of the address book that mesh grants speak of.
     Book {

@@ -5,8 +5,8 @@ mod probe;
 
 use crate::wire::{self, AgentKind, CoordinatorKind};
 use crate::{
-    EventKind, Fact, FindingBrief, Hello, NodeEvent, PairsBrief, PauseFlags, RelayPayload, ToAgent,
-    ToCoordinator, numbered,
+    DrainFault, EventKind, Fact, FindingBrief, Hello, NodeEvent, PairsBrief, PauseFlags, RelayPayload,
+    ToAgent, ToCoordinator, numbered,
 };
 use prost::Message;
 use rdmascope_model::{
@@ -21,7 +21,11 @@ impl ToCoordinator {
     pub fn encode(&self) -> Vec<u8> {
         let kind = match self {
             Self::Hello(h) => AgentKind::Hello(hello(h)),
-            Self::Heartbeat(flags) => AgentKind::Heartbeat(pause(*flags)),
+            Self::Heartbeat { pause, drain_for } => AgentKind::Heartbeat(wire::Heartbeat {
+                all: pause.all,
+                bandwidth: pause.bandwidth,
+                drain_for: drain_for.iter().map(drain_fault).collect(),
+            }),
             Self::Inventory { endpoints, findings, findings_left_out } => {
                 AgentKind::Inventory(wire::Inventory {
                     endpoints: endpoints.iter().map(endpoint).collect(),
@@ -61,8 +65,11 @@ impl ToAgent {
                 heartbeat_ms: millis(*heartbeat),
             }),
             Self::Refused { message } => CoordinatorKind::Refused(message.clone()),
-            Self::HeartbeatReply { pairs } => CoordinatorKind::HeartbeatReply(wire::HeartbeatReply {
+            Self::HeartbeatReply { pairs, drain } => CoordinatorKind::HeartbeatReply(wire::HeartbeatReply {
                 pairs: pairs.iter().map(pairs_brief).collect(),
+                drain: drain
+                    .as_ref()
+                    .map(|answer| wire::DrainAnswer { leave: answer.leave, why: answer.why.clone() }),
             }),
             Self::Book { generation, base, total, peers, numbers, removed } => {
                 CoordinatorKind::Book(wire::Book {
@@ -108,6 +115,10 @@ impl ToAgent {
         };
         wire::CoordinatorFrame { kind: Some(kind) }.encode_to_vec()
     }
+}
+
+fn drain_fault(fault: &DrainFault) -> wire::DrainFault {
+    wire::DrainFault { id: fault.id.clone(), subject: fault.subject.clone() }
 }
 
 fn pairs_brief(pairs: &PairsBrief) -> wire::PairsBrief {

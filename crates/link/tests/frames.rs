@@ -1,9 +1,10 @@
 //! Frames read back as they were written, and foreign bytes are refused with a reason, never with a panic.
 
 use rdmascope_link::{
-    BASIS_MAX, EVIDENCE_BYTES_MAX, EVIDENCE_MAX, EventKind, FACTS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief,
-    FrameError, Hello, NUMBERED_PER_FRAME_MAX, NodeEvent, NumberedHeard, NumberedReport, PairsBrief,
-    PauseFlags, PingReport, ProbeResult, RelayPayload, ToAgent, ToCoordinator,
+    BASIS_MAX, DRAIN_FAULTS_MAX, DrainAnswer, DrainFault, EVIDENCE_BYTES_MAX, EVIDENCE_MAX, EventKind,
+    FACTS_MAX, FRAME_BYTES_MAX, Fact, FindingBrief, FrameError, Hello, NUMBERED_PER_FRAME_MAX, NodeEvent,
+    NumberedHeard, NumberedReport, PairsBrief, PauseFlags, PingReport, ProbeResult, RelayPayload, ToAgent,
+    ToCoordinator,
 };
 use rdmascope_model::{
     BandwidthSpec, BandwidthStats, Carrier, Cause, Congestion, CounterDelta, DatagramAddress, Delays,
@@ -193,7 +194,11 @@ fn agent_frames() -> Vec<ToCoordinator> {
             machine: "boot".to_owned(),
             metrics: "[2001:db8::7]:19810".parse().ok(),
         }),
-        ToCoordinator::Heartbeat(PauseFlags { all: false, bandwidth: true }),
+        ToCoordinator::Heartbeat {
+            pause: PauseFlags { all: false, bandwidth: true },
+            drain_for: vec![DrainFault { id: "port-phys-state".to_owned(), subject: "mlx5_0/1".to_owned() }],
+        },
+        ToCoordinator::heartbeat(PauseFlags { all: true, bandwidth: false }),
         ToCoordinator::Inventory {
             endpoints: vec![
                 EndpointInfo { switch_port: Reading::failed("EIO"), ..endpoint.clone() },
@@ -293,7 +298,9 @@ fn coordinator_frames() -> Vec<ToAgent> {
                 failed: 1,
                 worst: Some(9_000),
             }],
+            drain: Some(DrainAnswer { leave: true, why: "1 of 2".to_owned() }),
         },
+        ToAgent::HeartbeatReply { pairs: Vec::new(), drain: None },
         ToAgent::Book {
             generation: 4,
             base: 3,
@@ -531,6 +538,24 @@ fn rails_and_passes_mean_nothing_to_who_does_not_know_them_and_are_not_missed_by
     // A field of a version to come.
     let newer = [&[0x2a, grant.len() as u8 + 3][..], grant, b"\xf8\x01\x07"].concat();
     assert!(ToAgent::decode(&newer).is_ok());
+}
+
+/// Leave to drain is part of heartbeats: who is older skips the question, and its answer is no leave.
+#[test]
+fn an_older_coordinator_skips_the_question_for_leave_and_gives_none() {
+    // Heartbeat (2) { all (1) true }, as it was before there were leaves.
+    let before = b"\x12\x02\x08\x01";
+    let paused = PauseFlags { all: true, bandwidth: false };
+    assert_eq!(ToCoordinator::heartbeat(paused).encode(), before, "who asks for nothing adds not a byte");
+    assert_eq!(ToCoordinator::decode(before).unwrap(), ToCoordinator::heartbeat(paused));
+    // HeartbeatReply (3) {}.
+    let Ok(ToAgent::HeartbeatReply { drain: None, .. }) = ToAgent::decode(b"\x1a\x00") else {
+        panic!("a reply without an answer")
+    };
+    let fault = DrainFault { id: "port-phys-state".to_owned(), subject: "mlx5_0/1".to_owned() };
+    let many = |count| ToCoordinator::Heartbeat { pause: paused, drain_for: vec![fault.clone(); count] };
+    assert!(ToCoordinator::decode(&many(DRAIN_FAULTS_MAX).encode()).is_ok());
+    assert!(ToCoordinator::decode(&many(DRAIN_FAULTS_MAX + 1).encode()).is_err());
 }
 
 /// An agent from before leaves, rails and PCI addresses were told.

@@ -156,6 +156,8 @@ impl Cluster {
                 agent::Action::Start(lease) => transport.start(lease, now),
                 agent::Action::Close(lease) => transport.close(lease, now),
                 agent::Action::Mesh(command) => self.mesh_command(host, command),
+                // No scheduler runs on a simulated node.
+                agent::Action::Drain(_) => {}
             }
         }
         let wanted = self.agent(host).and_then(Agent::next_wakeup);

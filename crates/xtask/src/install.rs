@@ -20,6 +20,14 @@ pub(crate) enum Need {
     Package,
     /// Rendering and validating what is for Kubernetes.
     Deploy,
+    /// A Slurm of one node.
+    Slurm,
+}
+
+impl Need {
+    /// What all tests together need.
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Build, Self::Lab, Self::Tests, Self::Page, Self::Package, Self::Deploy, Self::Slurm];
 }
 
 struct Package {
@@ -79,6 +87,10 @@ const PACKAGES: &[Package] = &[
         program: Some("pip3"),
         ..package("python3-pip", Need::Deploy, "brings Helm, kubectl, Kubernetes' schemas and hadolint")
     },
+    package("munge", Need::Slurm, "how the parts of Slurm know each other"),
+    package("slurm-client", Need::Slurm, "scontrol and srun"),
+    package("slurmctld", Need::Slurm, "Slurm's controller, which drains and resumes nodes"),
+    package("slurmd", Need::Slurm, "Slurm on the node, which runs health check and prolog"),
     package("chromium", Need::Page, "the browser in which the web page is driven"),
     // The packages of Node.js itself bring npm along, and those of Debian stand in their way.
     Package {

@@ -15,6 +15,7 @@ mod package;
 mod page;
 mod pip;
 mod process;
+mod services;
 mod soak;
 mod test;
 mod workspace;
@@ -69,6 +70,10 @@ enum Task {
     Page(page::Options),
     /// Make a .deb and a .rpm from the release binary; --try installs, upgrades and removes both in a fresh root.
     Package(package::Options),
+    /// Drain and resume a node of a real Slurm on this machine, whose port loses its cable (as root; all of it ends with the run).
+    Slurm,
+    /// Two blocks with a coordinator each, representatives of each in the other, and one Prometheus over both.
+    ScaleOut,
     /// Break simulated clusters in many ways, and see how often the verdict names what is broken.
     Faults(faults::Options),
     /// Let a cluster in the lab work for an hour, and see whether memory, file descriptors and queue pairs stay as they were.
@@ -90,14 +95,7 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<u8> {
     match task {
         Task::Install => {
-            install::install(&[
-                install::Need::Build,
-                install::Need::Lab,
-                install::Need::Tests,
-                install::Need::Page,
-                install::Need::Package,
-                install::Need::Deploy,
-            ])?;
+            install::install(&install::Need::ALL)?;
             Ok(0)
         }
         Task::Demo(options) => demo::demo(&options).map(|()| 0),
@@ -113,6 +111,8 @@ fn run(task: Task) -> Result<u8> {
         Task::Deploy(options) => deploy::deploy(&options).map(|()| 0),
         Task::Page(options) => page::page(&options).map(|()| 0),
         Task::Package(options) => package::package(&options).map(|()| 0),
+        Task::Slurm => services::slurm().map(|()| 0),
+        Task::ScaleOut => services::scale_out().map(|()| 0),
         Task::Faults(options) => faults::faults(options).map(exit_code),
         Task::Soak(options) => soak::soak(&options).map(|()| 0),
     }

@@ -8,6 +8,7 @@ use crate::lab::{Lab, Plan, RunFolder, free_port};
 use crate::package;
 use crate::page;
 use crate::process::run;
+use crate::services;
 use crate::workspace::{Product, RDMASCOPE, build, cargo, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,9 +24,7 @@ pub(crate) const LAB_LIMIT: Duration = Duration::from_secs(50 * 60);
 /// # Errors
 /// The step that failed and why; also when this machine cannot boot the lab, for nothing is skipped.
 pub(crate) fn test() -> Result<()> {
-    step("install the packages that are missing", || {
-        install(&[Need::Build, Need::Lab, Need::Tests, Need::Page, Need::Package, Need::Deploy])
-    })?;
+    step("install the packages that are missing", || install(&Need::ALL))?;
     cargo_step(&["fmt", "--all", "--check"])?;
     cargo_step(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
     step("alerts: promtool, amtool", check_alerts)?;
@@ -39,6 +38,8 @@ pub(crate) fn test() -> Result<()> {
         run("cargo doc", doc.env("RUSTDOCFLAGS", "-Dwarnings"))
     })?;
     step("dashboards: every query on this machine", queries_have_data)?;
+    step("Slurm: health check and prolog", services::slurm_here)?;
+    step("scale-out: two blocks, one Prometheus", || services::here("scale-out"))?;
     step("packages: .deb and .rpm, lintian", || package::package(&package::Options::default()))?;
     step("the web page: types, and a short look", || page::page(&page::Options::short()))?;
     test_in_lab(&[], &[], LAB_LIMIT)

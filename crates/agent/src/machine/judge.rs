@@ -45,6 +45,7 @@ impl Judge {
         self.watch.look(&look, rdmascope_checks::run(&look), now);
         seen.findings.clear();
         seen.findings.extend_from_slice(self.watch.shown());
+        seen.hard = self.watch.hard_faults(&self.policy.rules);
         Judgement {
             findings: self.watch.standing(),
             facts: self.watch.facts(),

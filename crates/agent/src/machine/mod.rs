@@ -10,7 +10,7 @@ mod judge;
 mod kernel_log;
 mod own_traffic;
 mod pause;
-mod schedule;
+pub(crate) mod schedule;
 mod seen;
 
 pub(crate) use holders::held;
@@ -24,7 +24,7 @@ use pause::pause_flags;
 use rdmascope_checks::Policy;
 use rdmascope_expose::metrics::AgentOwn;
 use rdmascope_host::{Clock, Fresh, Host, IdleGate, MtuOf, Tier, ask_verbs};
-use rdmascope_link::{Fact, FindingBrief, NodeEvent, PauseFlags};
+use rdmascope_link::{DrainAnswer, DrainFault, Fact, FindingBrief, NodeEvent, PauseFlags};
 use rdmascope_model::{EndpointInfo, EndpointName, LeaseId, Reading};
 use rdmascope_sys::give_back_memory;
 use schedule::Schedule;
@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
@@ -56,6 +56,8 @@ pub(crate) enum News {
     Looked(LeaseId, Result<(), String>),
     /// What the pause file says.
     Pause(PauseFlags),
+    /// Somebody on this machine asks for leave to drain it for these faults.
+    AskDrain(Vec<DrainFault>, oneshot::Sender<DrainAnswer>),
 }
 
 /// Who is asked, and who is told; [`Watcher::watch`] watches for as long as somebody listens.
@@ -212,7 +214,7 @@ impl Watching {
                 self.schedule.everything(began);
                 return Some(());
             }
-            seen.done(tier.as_str(), began.elapsed(), self.it.clock.now().wall);
+            seen.done(tier.as_str(), began.elapsed(), self.it.clock.now());
             if self.glanced_at.is_some_and(|at| at > began) {
                 fresh.keep_states(&seen.snapshot);
             }
@@ -276,7 +278,7 @@ impl Watching {
             }
             let judgement = self.judge.run(&mut seen, self.it.clock.now());
             self.endpoints = self.judge.endpoints(&seen.snapshot, &self.it.node, &self.it.devices);
-            seen.done("checks", began.elapsed(), self.it.clock.now().wall);
+            seen.done("checks", began.elapsed(), self.it.clock.now());
             judgement
         };
         let news = News::Judged {
@@ -305,7 +307,7 @@ impl Watching {
             self.glanced_at = Some(Instant::now());
             self.tell_idle(&fresh).await?;
             let mut seen = self.it.seen();
-            seen.done(Tier::State.as_str(), now.elapsed(), self.it.clock.now().wall);
+            seen.done(Tier::State.as_str(), now.elapsed(), self.it.clock.now());
             changed |= fresh.apply(&mut seen.snapshot);
         }
         if changed {

@@ -1,6 +1,9 @@
 //! When which part of the machine is read again; pure, so that its tests need no waiting.
 
+use rdmascope_control::agent::Part;
 use rdmascope_host::Tier;
+use rdmascope_model::Mono;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -20,6 +23,19 @@ const BURST: Duration = Duration::from_millis(100);
 const EVENT_GAP: Duration = Duration::from_secs(1);
 /// Events of devices that carry no RDMA, such as those of containers, which may come all the time.
 const OTHERS: Duration = Duration::from_secs(10);
+
+/// How old what is known may be: when each part was read, and judged, and how often it is to be. Events, which come or do not, are none.
+pub(crate) fn parts(read_at: &BTreeMap<&'static str, Mono>) -> [Part; 5] {
+    let part = |name, every| Part { name, every, read_at: read_at.get(name).copied() };
+    [
+        part(Tier::State.as_str(), GLANCE),
+        part(Tier::Counters.as_str(), COUNTERS),
+        part(Tier::Statistics.as_str(), STATISTICS),
+        part(Tier::Slow.as_str(), SLOW),
+        // After everything was read it is judged, changed or not.
+        part("checks", SLOW),
+    ]
+}
 
 /// What is due when.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! What was read last and what the checks said of it: written by the watcher, shown by `/metrics`.
 
-use rdmascope_model::{Finding, KernelLog, Reading, Snapshot, Wall};
+use rdmascope_control::agent::HardFault;
+use rdmascope_model::{Finding, KernelLog, Mono, Now, Reading, Snapshot, Wall};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,14 +17,19 @@ pub(crate) struct Seen {
     pub(crate) took: BTreeMap<&'static str, Duration>,
     /// When each of these was done.
     pub(crate) done_at: BTreeMap<&'static str, Wall>,
+    /// The same on the clock that never steps.
+    pub(crate) read_at: BTreeMap<&'static str, Mono>,
+    /// Faults for which the node may be drained once they have stood for long enough.
+    pub(crate) hard: Vec<HardFault>,
     /// Something was read at all.
     pub(crate) begun: bool,
 }
 
 impl Seen {
-    pub(super) fn done(&mut self, part: &'static str, took: Duration, at: Wall) {
+    pub(super) fn done(&mut self, part: &'static str, took: Duration, at: Now) {
         self.took.insert(part, took);
-        self.done_at.insert(part, at);
+        self.done_at.insert(part, at.wall);
+        self.read_at.insert(part, at.mono);
     }
 }
 
@@ -35,6 +41,8 @@ impl Default for Seen {
             log: Reading::Absent,
             took: BTreeMap::new(),
             done_at: BTreeMap::new(),
+            read_at: BTreeMap::new(),
+            hard: Vec::new(),
             begun: false,
         }
     }

@@ -228,7 +228,8 @@ impl SimulatedAgent {
                 }
             }
             Action::Mesh(MeshCommand::Grant(grant)) => self.grant = grant,
-            Action::Mesh(MeshCommand::Book(_)) => {}
+            // No scheduler runs on a simulated node.
+            Action::Mesh(MeshCommand::Book(_)) | Action::Drain(_) => {}
         }
     }
 

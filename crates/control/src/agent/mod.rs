@@ -4,6 +4,7 @@
 //! busy port forbid. Without a coordinator every grant and lease runs out by itself.
 
 mod admit;
+mod drain;
 mod gate;
 mod grant;
 mod journal;
@@ -13,6 +14,7 @@ mod report;
 mod sessions;
 mod watch;
 
+pub use drain::{HardFault, Part, faults_now};
 pub use watch::Watch;
 
 use gate::Gates;
@@ -21,8 +23,8 @@ use journal::Journal;
 use memory::Memory;
 use mesh::Pinging;
 use rdmascope_link::{
-    Fact, FindingBrief, Hello, NodeEvent, PROTOCOL_MAX, PROTOCOL_MIN, PairsBrief, PauseFlags, ToAgent,
-    ToCoordinator,
+    DrainAnswer, DrainFault, Fact, FindingBrief, Hello, NodeEvent, PROTOCOL_MAX, PROTOCOL_MIN, PairsBrief,
+    PauseFlags, ToAgent, ToCoordinator,
 };
 use rdmascope_model::{EndpointInfo, EndpointName, LeaseId, Mono, Now, ProbePlan};
 use rdmascope_probe::TransportEvent;
@@ -83,6 +85,8 @@ pub enum Event {
     Transport(LeaseId, TransportEvent),
     /// The mesh of pings told something.
     Mesh(MeshEvent),
+    /// Somebody on the node asks for leave to drain it for these faults; answered by [`Action::Drain`], unless the coordinator is silent.
+    AskDrain(Vec<DrainFault>),
     /// The time of [`Agent::next_wakeup`] has come.
     Tick,
 }
@@ -106,6 +110,8 @@ pub enum Action {
     Close(LeaseId),
     /// Tell this to the mesh of pings.
     Mesh(MeshCommand),
+    /// Tell this to whoever asked for leave to drain the node.
+    Drain(DrainAnswer),
 }
 
 /// The connection as the agent sees it.
@@ -233,6 +239,7 @@ impl Agent {
                 self.pairs = Arc::default();
             }
             Event::Mesh(event) => self.mesh_event(event, now),
+            Event::AskDrain(faults) => self.ask_drain(faults),
             Event::Frame(frame) => self.frame(frame, now),
             Event::Inventory { endpoints, findings } => self.inventory(endpoints, findings, now),
             Event::Facts(facts) => self.facts(facts),
@@ -289,7 +296,8 @@ impl Agent {
                 self.outbox
                     .push_back(Action::Disconnect(format!("the coordinator refused this agent: {message}")));
             }
-            ToAgent::HeartbeatReply { pairs } => {
+            ToAgent::HeartbeatReply { pairs, drain } => {
+                self.outbox.extend(drain.map(Action::Drain));
                 if let Uplink::Up { unanswered, .. } = &mut self.uplink {
                     *unanswered = 0;
                 }
@@ -338,7 +346,7 @@ impl Agent {
         }
         let next_heartbeat = now.mono.after(heartbeat);
         self.uplink = Uplink::Up { protocol, heartbeat, next_heartbeat, unanswered: 0 };
-        self.send(ToCoordinator::Heartbeat(self.local_pause));
+        self.send(ToCoordinator::heartbeat(self.local_pause));
         self.journal.rewind();
         self.send_events();
         self.send_inventory(now);
@@ -352,7 +360,7 @@ impl Agent {
 
     fn pause_changed(&mut self, now: Now) {
         if self.is_connected() {
-            self.send(ToCoordinator::Heartbeat(self.local_pause));
+            self.send(ToCoordinator::heartbeat(self.local_pause));
         }
         let paused = self.paused();
         self.sessions.stop_paused(paused, now, &mut self.outbox);
@@ -371,7 +379,7 @@ impl Agent {
                 }
                 let next_heartbeat = now.mono.after(heartbeat);
                 self.uplink = Uplink::Up { protocol, heartbeat, next_heartbeat, unanswered: unanswered + 1 };
-                self.send(ToCoordinator::Heartbeat(self.local_pause));
+                self.send(ToCoordinator::heartbeat(self.local_pause));
             }
             Uplink::Down | Uplink::Greeting { .. } | Uplink::Up { .. } => {}
         }

@@ -3,7 +3,7 @@
 mod mesh;
 
 use super::*;
-use rdmascope_link::{EventKind, PairsBrief, ProbeResult, RelayPayload};
+use rdmascope_link::{DRAIN_FAULTS_MAX, EventKind, PairsBrief, ProbeResult, RelayPayload};
 use rdmascope_model::{
     Cause, CounterDelta, Exclusion, Fabric, Failure, LatencySpec, LatencyStats, Manner, Metric, Outcome,
     ProbeSpec, Role, Step, Urgency, Wall,
@@ -283,7 +283,7 @@ fn a_silent_coordinator_is_left_after_three_heartbeats() {
         let wakeup = agent.next_wakeup().expect("a heartbeat is due");
         agent.handle(Event::Tick, Now { mono: wakeup, wall: Wall(0) });
         match &drain(&mut agent)[..] {
-            [Action::Send(ToCoordinator::Heartbeat(_))] => sent += 1,
+            [Action::Send(ToCoordinator::Heartbeat { .. })] => sent += 1,
             [Action::Disconnect(why)] => {
                 assert!(why.contains("3 heartbeats"), "{why}");
                 break;
@@ -308,7 +308,7 @@ fn what_is_known_of_its_pairs_lasts_until_it_is_told_anew_or_the_coordinator_is_
     };
     let mut agent = ready();
     let mut told = |pairs| {
-        agent.handle(Event::Frame(ToAgent::HeartbeatReply { pairs }), at(1));
+        agent.handle(Event::Frame(ToAgent::HeartbeatReply { pairs, drain: None }), at(1));
         agent.pairs().to_vec()
     };
     assert_eq!(told(vec![brief(0)]), [brief(0)]);
@@ -316,6 +316,29 @@ fn what_is_known_of_its_pairs_lasts_until_it_is_told_anew_or_the_coordinator_is_
     assert_eq!(told(vec![brief(1)]), [brief(1)]);
     agent.handle(Event::Disconnected, at(2));
     assert_eq!(agent.pairs().to_vec(), []);
+}
+
+#[test]
+fn leave_to_drain_is_the_coordinators_and_without_one_there_is_none() {
+    let fault = || DrainFault { id: "port-phys-state".to_owned(), subject: "d/1".to_owned() };
+    let answer = |leave| DrainAnswer { leave, why: "because".to_owned() };
+    let mut agent = ready();
+    agent.handle(Event::AskDrain(vec![fault(); 99]), at(1));
+    let [Action::Send(ToCoordinator::Heartbeat { drain_for, .. })] = &drain(&mut agent)[..] else {
+        panic!("the question, and no answer yet")
+    };
+    assert_eq!((drain_for[0].clone(), drain_for.len()), (fault(), DRAIN_FAULTS_MAX));
+    let reply = |drain| Event::Frame(ToAgent::HeartbeatReply { pairs: Vec::new(), drain });
+    agent.handle(reply(None), at(2));
+    assert_eq!(drain(&mut agent), [], "an older coordinator does not answer that");
+    agent.handle(reply(Some(answer(true))), at(3));
+    assert_eq!(drain(&mut agent), [Action::Drain(answer(true))]);
+    agent.handle(Event::Disconnected, at(4));
+    agent.handle(Event::AskDrain(vec![fault()]), at(5));
+    let [Action::Drain(DrainAnswer { leave: false, why })] = &drain(&mut agent)[..] else {
+        panic!("no coordinator, no leave")
+    };
+    assert!(why.contains("no connection"), "{why}");
 }
 
 fn happened(count: usize) -> Event {

@@ -21,13 +21,14 @@ impl Coordinator {
         self.members.heard(&node, now);
         match frame {
             ToCoordinator::Hello(_) => {}
-            ToCoordinator::Heartbeat(flags) => {
+            ToCoordinator::Heartbeat { pause, drain_for } => {
                 if let Some(member) = self.members.agent_mut(&node) {
-                    self.changed |= member.local_pause != flags;
-                    member.local_pause = flags;
+                    self.changed |= member.local_pause != pause;
+                    member.local_pause = pause;
                 }
                 let pairs = self.pairs_of(&node);
-                self.outbox.push_back(Action::Send(connection, ToAgent::HeartbeatReply { pairs }));
+                let drain = (!drain_for.is_empty()).then(|| self.may_be_drained(&node, &drain_for, now));
+                self.outbox.push_back(Action::Send(connection, ToAgent::HeartbeatReply { pairs, drain }));
             }
             ToCoordinator::Inventory { endpoints, findings, findings_left_out } => {
                 self.changed = true;

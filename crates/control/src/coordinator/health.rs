@@ -37,6 +37,8 @@ pub enum RowKind {
     Membership,
     /// Somebody had a pair probed although a job may be there; and its end.
     ForcedProbe,
+    /// A node asked whether it may be drained for a hard local fault: it may, or may not because too many were.
+    DrainLeave,
     /// Somebody or something is to blame, and people are to be told.
     IncidentOpened,
     /// It is over.
@@ -45,7 +47,7 @@ pub enum RowKind {
 
 impl RowKind {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Node(EventKind::StateChange),
         Self::Node(EventKind::FindingRaised),
         Self::Node(EventKind::FindingCleared),
@@ -60,6 +62,7 @@ impl RowKind {
         Self::Maintenance,
         Self::Membership,
         Self::ForcedProbe,
+        Self::DrainLeave,
         Self::IncidentOpened,
         Self::IncidentClosed,
     ];
@@ -82,6 +85,7 @@ impl RowKind {
             Self::Maintenance => "maintenance",
             Self::Membership => "membership",
             Self::ForcedProbe => "forced-probe",
+            Self::DrainLeave => "drain-leave",
             Self::IncidentOpened => "incident-opened",
             Self::IncidentClosed => "incident-closed",
         }

@@ -23,6 +23,7 @@ impl Coordinator {
         acknowledged: Vec<(FindingKey, Acknowledgement)>,
         maintenance: Vec<Maintenance>,
     ) {
+        self.drains.restore(&events);
         self.health.restore(events, last_number, acknowledged, maintenance);
         self.silence();
     }
@@ -82,6 +83,11 @@ impl Coordinator {
             text,
             basis: None,
         };
+        self.keep_row(row);
+    }
+
+    /// The same, as a whole row but for its number.
+    pub(super) fn keep_row(&mut self, row: EventRow) {
         let row = self.health.add(row);
         self.outbox.push_back(Action::Keep(vec![row], None));
     }

@@ -7,6 +7,7 @@ mod circle;
 mod commands;
 mod continuous;
 mod dispatch;
+mod drains;
 mod drift;
 mod forced;
 mod found;
@@ -64,6 +65,7 @@ pub use trails::PairTrail;
 use away::Away;
 use caps::Caps;
 use dispatch::Machines;
+use drains::Drains;
 use forced::Forced;
 use incidents::Incidents;
 use lease::Lease;
@@ -155,6 +157,7 @@ pub struct Coordinator {
     spreads: Spreads,
     away: Away,
     health: Health,
+    drains: Drains,
     standing: Standing,
     incidents: Incidents,
     paused: PauseFlags,
@@ -197,6 +200,7 @@ impl Coordinator {
             spreads: Spreads::default(),
             away: Away::default(),
             health: Health::default(),
+            drains: Drains::default(),
             standing: Standing::default(),
             incidents: Incidents::default(),
             paused: PauseFlags::default(),

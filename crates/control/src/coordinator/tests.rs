@@ -1,5 +1,6 @@
 //! The coordinator among agents that the tests play: what it says to whom, and what it comes to know.
 
+mod drains;
 mod kept;
 mod members;
 mod mesh;

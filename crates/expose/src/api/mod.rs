@@ -9,6 +9,7 @@ mod discovery;
 mod health;
 mod incident;
 mod matrix;
+mod node_verdict;
 mod openapi;
 mod outputs;
 mod pair;
@@ -43,6 +44,9 @@ pub use incident::{
 pub use matrix::{
     CauseText, CellReason, DecodeError, DecodedMatrix, MATRIX_BIN, MatrixCause, MatrixCells, MatrixForm,
     MatrixHead, MatrixRow, MatrixView, MatrixWriter, Needed, ReadRow, STATE_SELF, decode_bin,
+};
+pub use node_verdict::{
+    AGENT_SOCKET, ASK_LEAVE, ASK_VERDICT, HeldFinding, LeaveView, LookedView, NodeVerdictView,
 };
 pub use openapi::openapi;
 pub use outputs::{OUTPUTS, Output};

@@ -10,8 +10,8 @@ use super::route::{Type, of};
 use super::{
     AcknowledgeAnswer, BandwidthFigures, CheckReport, ConfigReport, DiagnosisView, EventList, ExplainReport,
     FindingList, GidReport, HistoryView, IncidentDetail, IncidentList, LatencyFigures, MaintenanceList,
-    MatrixView, NodeList, NodesReport, OpenedReport, PauseView, PingFigures, ProbeReport, ReplayReport,
-    SelfcheckReport, SightReport, SimulateRow, SweepPlanReport, SweepView,
+    MatrixView, NodeList, NodeVerdictView, NodesReport, OpenedReport, PauseView, PingFigures, ProbeReport,
+    ReplayReport, SelfcheckReport, SightReport, SimulateRow, SweepPlanReport, SweepView,
 };
 
 /// Where the schemas of the OpenAPI document stand, and where those of a document of its own do.
@@ -58,6 +58,7 @@ pub const OUTPUTS: &[Output] = &[
     output("resume", "what is paused now", of::<PauseView>()),
     output("selfcheck", "a batch of nodes, tested", of::<SelfcheckReport>()),
     output("simulate", "one figure on each line", of::<SimulateRow>()),
+    output("slurm verdict", "what this node's agent knows", of::<NodeVerdictView>()),
     output("sweep", "the sweep at its end", of::<SweepView>()),
     output("sweep --plan", "what a sweep would cost", of::<SweepPlanReport>()),
 ];

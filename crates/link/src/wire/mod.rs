@@ -21,7 +21,7 @@ pub(crate) enum AgentKind {
     #[prost(message, tag = "1")]
     Hello(Hello),
     #[prost(message, tag = "2")]
-    Heartbeat(PauseFlags),
+    Heartbeat(Heartbeat),
     #[prost(message, tag = "3")]
     Inventory(Inventory),
     #[prost(message, tag = "4")]
@@ -72,9 +72,37 @@ pub(crate) enum CoordinatorKind {
 pub(crate) struct Empty {}
 
 #[derive(Clone, PartialEq, Message)]
+pub(crate) struct Heartbeat {
+    #[prost(bool, tag = "1")]
+    pub(crate) all: bool,
+    #[prost(bool, tag = "2")]
+    pub(crate) bandwidth: bool,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) drain_for: Vec<DrainFault>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DrainFault {
+    #[prost(string, tag = "1")]
+    pub(crate) id: String,
+    #[prost(string, tag = "2")]
+    pub(crate) subject: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DrainAnswer {
+    #[prost(bool, tag = "1")]
+    pub(crate) leave: bool,
+    #[prost(string, tag = "2")]
+    pub(crate) why: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub(crate) struct HeartbeatReply {
     #[prost(message, repeated, tag = "1")]
     pub(crate) pairs: Vec<PairsBrief>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) drain: Option<DrainAnswer>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -304,6 +304,7 @@ impl World {
                 self.running.retain(|_, running| !running.plans.is_empty());
             }
             agent::Action::Mesh(command) => self.mesh(host, command),
+            agent::Action::Drain(_) => panic!("n{host} asked for no leave"),
         }
     }
 

@@ -38,6 +38,9 @@ pub(super) fn make(source: &Source, work: &Path, zsh: &str, changelog: &str) -> 
         let unit = format!("rdmascope-{role}.service");
         copy(&format!("deploy/systemd/{unit}"), &format!("usr/lib/systemd/system/{unit}"))?;
     }
+    for script in ["slurm-healthcheck", "slurm-prolog"] {
+        copy(&format!("deploy/slurm/{script}"), &format!("usr/share/doc/rdmascope/slurm/{script}"))?;
+    }
     copy("deploy/package/sysusers.conf", "usr/lib/sysusers.d/rdmascope.conf")?;
     copy("config/small.yaml", CONFIG)?;
     let examples = root().join("config");

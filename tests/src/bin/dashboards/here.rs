@@ -1,10 +1,10 @@
 //! On a machine without RDMA: real coordinators, agents that probe over TCP, and agents over machines of files that can be broken.
 
-use super::cluster::Cluster;
 use super::looks::{Looks, Phase};
 use super::machine::Machine;
-use super::prometheus::Prometheus;
 use rdmascope_tests::guest::wait_until;
+use rdmascope_tests::loopback::Cluster;
+use rdmascope_tests::prometheus::Prometheus;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! In the lab: a real cluster on RDMA devices dressed up as RoCE adapters, and faults made for real.
 
-use super::cluster::Cluster;
 use super::looks::{Looks, Phase};
-use super::prometheus::Prometheus;
 use rdmascope_tests::guest::{Adapters, Endpoint, endpoints, wait_until};
+use rdmascope_tests::loopback::Cluster;
+use rdmascope_tests::prometheus::Prometheus;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! What every query of every panel answered, while all was well and after something broke; the table of it, and whether that is enough.
 
-use super::prometheus::{Prometheus, Series};
 use super::variables;
 use rdmascope_tests::dashboards::{Empty, Query, When, all, empty, panels, queries};
+use rdmascope_tests::prometheus::{Prometheus, Series};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

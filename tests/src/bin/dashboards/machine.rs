@@ -1,8 +1,8 @@
 //! Real agents over machines of files, whose ports, settings and counters can be broken without touching this machine.
 
-use super::cluster::{Folder, free_address};
 use rdmascope_fixtures::FakeHost;
 use rdmascope_tests::guest::Program;
+use rdmascope_tests::loopback::{Folder, free_address};
 use rdmascope_tests::machine::KERNEL_LOG;
 use std::process::Command;
 

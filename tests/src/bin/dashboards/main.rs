@@ -5,12 +5,10 @@
     reason = "the table goes to standard output, progress to standard error"
 )]
 
-mod cluster;
 mod here;
 mod lab;
 mod looks;
 mod machine;
-mod prometheus;
 mod variables;
 
 use rdmascope_tests::dashboards::When;

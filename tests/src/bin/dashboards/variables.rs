@@ -1,7 +1,7 @@
 //! What stands for the variables of a dashboard, asked for as Grafana does when somebody opens it.
 
-use super::prometheus::Prometheus;
 use rdmascope_tests::dashboards::interpolate;
+use rdmascope_tests::prometheus::Prometheus;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

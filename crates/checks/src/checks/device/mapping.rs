@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         "`ls -l /sys/class/net/NETDEV/device /sys/class/infiniband/DEVICE/device` shows the PCI function of both.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

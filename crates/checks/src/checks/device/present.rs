@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         "See what is loaded and what failed: `lsmod | grep -E \"mlx5_ib|irdma|bnxt_re\"`, `dmesg`.",
     ],
     settles: Settles::AtOnce,
+    hard: true,
     limits: &[],
     judge,
 };

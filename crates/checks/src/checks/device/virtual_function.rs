@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         "Unbind and bind the function afterwards; in opensm.conf: `virt_enabled 2`.",
     ],
     settles: Settles::AfterDebounce,
+    hard: false,
     limits: &[],
     judge,
 };

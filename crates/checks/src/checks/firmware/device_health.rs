@@ -19,6 +19,7 @@ pub(crate) const CHECK: Check = Check {
         "`devlink health show pci/ADDRESS`; `dmesg -T | grep ADDRESS`; with the node drained: `devlink health recover pci/ADDRESS reporter NAME`.",
     ],
     settles: Settles::AtOnce,
+    hard: true,
     limits: &[],
     judge,
 };

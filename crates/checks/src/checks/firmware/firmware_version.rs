@@ -25,6 +25,7 @@ pub(crate) const CHECK: Check = Check {
         "Update: `flint` or `mlxfwmanager`, then `mlxfwreset -d ADDRESS reset` or a cold start, with the node drained.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

@@ -20,6 +20,7 @@ pub(crate) const CHECK: Check = Check {
         "InfiniBand: `ibstat | grep -i guid`; burn the card's own GUID: `flint -d PCI_ADDRESS query`.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

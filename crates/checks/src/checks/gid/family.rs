@@ -19,6 +19,7 @@ pub(crate) const CHECK: Check = Check {
     ],
     next_steps: &["`ip -br addr` for all of them; give the odd one an address of the family of the others."],
     settles: Settles::AfterDebounce,
+    hard: false,
     limits: &[],
     judge,
 };

@@ -25,6 +25,7 @@ pub(crate) const CHECK: Check = Check {
         "Restart jobs that run on the port; choose GIDs by type and address, never by number. Then look for the flap that caused it.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&limits::RECENT_CHANGE_SECONDS],
     judge,
 };

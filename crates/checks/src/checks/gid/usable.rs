@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         "Give the network device an address: `ip addr add ADDRESS/LENGTH dev NETDEV`.",
     ],
     settles: Settles::AfterDebounce,
+    hard: false,
     limits: &[],
     judge,
 };

@@ -20,6 +20,7 @@ pub(crate) const CHECK: Check = Check {
         "`show_gids` shows the version of each slot; take the address off and put it back: `ip addr del` and `ip addr add`.",
     ],
     settles: Settles::AfterDebounce,
+    hard: false,
     limits: &[],
     judge,
 };

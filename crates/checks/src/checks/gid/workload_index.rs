@@ -22,6 +22,7 @@ pub(crate) const CHECK: Check = Check {
         "`tr '\\\\0' '\\\\n' < /proc/PID/environ | grep -E 'NCCL_IB|UCX'` shows what the process was given.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         "The subnet manager's `/etc/opensm/partitions.conf` (or UFM's partitions): is the port's GUID there, as `full`?",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

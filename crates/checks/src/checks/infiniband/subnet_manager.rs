@@ -25,6 +25,7 @@ pub(crate) const CHECK: Check = Check {
         "Look at the log of opensm (`/var/log/opensm.log`) or UFM; `ibdiagnet` for the way to it.",
     ],
     settles: Settles::AfterDebounce,
+    hard: false,
     limits: &[&limits::RECENT_CHANGE_SECONDS],
     judge,
 };

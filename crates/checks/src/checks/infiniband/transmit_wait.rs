@@ -24,6 +24,7 @@ pub(crate) const CHECK: Check = Check {
         "The unit of the counter is the vendor's: `perfquery -c LID PORT` shows the tick of the port.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&limits::TRANSMIT_WAIT_WARN_SHARE, &limits::CONGESTION_WINDOW_SECONDS],
     judge,
 };

@@ -23,6 +23,7 @@ pub(crate) const CHECK: Check = Check {
     causes: &["see the rule that the finding names"],
     next_steps: &["`rdmascope explain ID` with the id of the finding; `dmesg -T | grep ADDRESS`."],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&limits::LOG_WINDOW_SECONDS],
     judge,
 };

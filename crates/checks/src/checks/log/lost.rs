@@ -16,6 +16,7 @@ pub(crate) const CHECK: Check = Check {
         "Boot with log_buf_len=4M.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

@@ -24,6 +24,7 @@ pub(crate) const CHECK: Check = Check {
         "Which peers? Look for the same rise, or for duplicate_request, on other nodes; then discards on the path and pause-share.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[
         &limits::ACK_TIMEOUTS_WARN_PER_MINUTE,
         &limits::ADAPTIVE_RETRANSMITS_WARN_PER_SECOND,

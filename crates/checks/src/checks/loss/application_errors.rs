@@ -28,6 +28,7 @@ pub(crate) const CHECK: Check = Check {
         "`rdma resource show qp` names the processes; look into the job's own log at the same time.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&crate::limits::CONGESTION_WINDOW_SECONDS],
     judge,
 };

@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         "Find what the senders have in common (`rdmascope check` there, the path's switches); take middleboxes out of the path.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&crate::limits::CONGESTION_WINDOW_SECONDS],
     judge,
 };

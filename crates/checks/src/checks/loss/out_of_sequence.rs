@@ -23,6 +23,7 @@ pub(crate) const CHECK: Check = Check {
         "Look at the senders: retransmits there say whether it was loss. Then discards of the switch port of this node.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[
         &limits::RETRANSMIT_MINIMUM_PACKETS,
         &limits::OUT_OF_SEQUENCE_WARN_RATIO,

@@ -24,6 +24,7 @@ pub(crate) const CHECK: Check = Check {
         "Look at retransmits and ack-timeouts of this port first; without losses it is the job's pattern.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&limits::SLOW_RESTARTS_WARN_PER_SECOND, &limits::CONGESTION_WINDOW_SECONDS],
     judge,
 };

@@ -27,6 +27,7 @@ pub(crate) const CHECK: Check = Check {
         "Check pfc-priority, dscp-map and lossless-discards of both ends.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[
         &limits::RETRANSMIT_MINIMUM_PACKETS,
         &limits::RETRANSMITS_WARN_RATIO,

@@ -26,6 +26,7 @@ pub(crate) const CHECK: Check = Check {
         "Then the path: `rdmascope check` on both ends; MTU and GID findings first.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&limits::DIED_CONNECTIONS_WINDOW_SECONDS],
     judge,
 };

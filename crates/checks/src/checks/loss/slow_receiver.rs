@@ -22,6 +22,7 @@ pub(crate) const CHECK: Check = Check {
         "Find the process: `rdma resource show qp`; then its receive queue or SRQ size, and whether its threads get their processors.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[
         &limits::RNR_NAKS_WARN_PER_SECOND,
         &limits::OUT_OF_BUFFER_WARN_PER_SECOND,

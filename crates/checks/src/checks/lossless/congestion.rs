@@ -27,6 +27,7 @@ pub(crate) const CHECK: Check = Check {
         "On the switch: queue depth, ECN marks and discards of the port of this node and of the uplinks.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[
         &limits::ECN_MARKED_WARN_SHARE,
         &limits::CONGESTION_WINDOW_SECONDS,

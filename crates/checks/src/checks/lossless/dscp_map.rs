@@ -27,6 +27,7 @@ pub(crate) const CHECK: Check = Check {
         "Set the traffic class of the job to DSCP x 4 (DSCP 26: NCCL_IB_TC=104; with ECN bits 106).",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

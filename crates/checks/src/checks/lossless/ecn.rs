@@ -23,6 +23,7 @@ pub(crate) const CHECK: Check = Check {
         "Vendor driver: `cat /sys/class/net/NETDEV/ecn/roce_np/enable/*`; firmware default: `mlxconfig -d PCI q ROCE_CC_PRIO_MASK_P1`.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&crate::limits::CONGESTION_WINDOW_SECONDS],
     judge,
 };

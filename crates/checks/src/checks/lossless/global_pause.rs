@@ -19,6 +19,7 @@ pub(crate) const CHECK: Check = Check {
     causes: &["the driver's default, or `ethtool -A`; PFC and global pause exclude each other"],
     next_steps: &["`ethtool -a NETDEV`; `ethtool -A NETDEV rx off tx off`, and the same at the switch port."],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&crate::limits::CONGESTION_WINDOW_SECONDS],
     judge,
 };

@@ -23,6 +23,7 @@ pub(crate) const CHECK: Check = Check {
         "`dcb buffer show dev NETDEV` (vendor tool: `mlnx_qos -i NETDEV`): buffer of the priority, and the cable length.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&crate::limits::CONGESTION_WINDOW_SECONDS],
     judge,
 };

@@ -19,6 +19,7 @@ pub(crate) const CHECK: Check = Check {
         "`ethtool -S NETDEV | grep prio.*pause`; `dcb pfc show dev NETDEV` and PFC of the switch port, side by side.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&crate::limits::CONGESTION_WINDOW_SECONDS],
     judge,
 };

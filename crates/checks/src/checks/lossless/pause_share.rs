@@ -29,6 +29,7 @@ pub(crate) const CHECK: Check = Check {
         "Received: look for the node that *sends* pause on the same switch. Sent: see pci-link, pci-stalls and receive-buffers of this host.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[
         &limits::PAUSE_RECEIVED_WARN_SHARE,
         &limits::PAUSE_RECEIVED_FAIL_SHARE,

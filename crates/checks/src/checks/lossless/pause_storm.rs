@@ -22,6 +22,7 @@ pub(crate) const CHECK: Check = Check {
         "Turn on the PFC watchdog of the switches; `ethtool --get-tunable NETDEV pfc-prevention-tout` on the hosts.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[
         &limits::PAUSE_RECEIVED_FAIL_SHARE,
         &limits::PAUSE_STORM_TRANSITIONS_PER_SECOND,

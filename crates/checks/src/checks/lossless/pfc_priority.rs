@@ -23,6 +23,7 @@ pub(crate) const CHECK: Check = Check {
         "`dcb pfc set dev NETDEV prio-pfc all:off PRIORITY:on` on every node and the same on every switch port, or none at all.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

@@ -18,6 +18,7 @@ pub(crate) const CHECK: Check = Check {
         "`dcb buffer show dev NETDEV` (vendor tool: `mlnx_qos -i NETDEV`): buffer of the priority and size of that buffer.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

@@ -16,6 +16,7 @@ pub(crate) const CHECK: Check = Check {
         "`ip link set dev NETDEV mtu 9000`, and on the bond or VLAN above it, on the switch port, and in the network manager's files.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&limits::NETDEV_MTU],
     judge,
 };

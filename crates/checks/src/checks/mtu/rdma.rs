@@ -22,6 +22,7 @@ pub(crate) const CHECK: Check = Check {
         "`ibv_devinfo -v` shows active_mtu and max_mtu; `ip -d link show dev NETDEV` its network device and what is below.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&limits::NETDEV_MTU, &limits::RDMA_MTU],
     judge,
 };

@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         "`ethtool -m NETDEV` (power, temperature); clean and reseat; swap the cable before it loses packets.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[
         &limits::CONGESTION_WINDOW_SECONDS,
         &limits::BIT_ERROR_RATIO_WARN,

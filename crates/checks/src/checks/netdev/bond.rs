@@ -20,6 +20,7 @@ pub(crate) const CHECK: Check = Check {
         "`cat /proc/net/bonding/BOND`: MII status and aggregator of each member; then the member's cable and switch port.",
     ],
     settles: Settles::AfterDebounce,
+    hard: false,
     limits: &[],
     judge,
 };

@@ -18,6 +18,7 @@ pub(crate) const CHECK: Check = Check {
         "`ip -d link show`; raise the physical device first, then what stands on it: `ip link set dev PARENT mtu 9000`.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         "With symbol-errors on the same port: this link. Without them: another link behind the switch; look at CRC counters of its ports.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&limits::CONGESTION_WINDOW_SECONDS, &limits::CRC_ERRORS_WARN_PER_MINUTE],
     judge,
 };

@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         "pci-link, pci-stalls and receive-buffers of this host; lossless-discards tells whether the lossless class is hit.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[
         &limits::CONGESTION_WINDOW_SECONDS,
         &limits::DISCARDS_WARN_PER_SECOND,

@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         "`ethtool --show-fec NETDEV` here, on a good port, and the same at the switch; `ethtool --set-fec NETDEV encoding auto`.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&limits::FEC_WARN_FROM_MBPS],
     judge,
 };

@@ -15,6 +15,7 @@ pub(crate) const CHECK: Check = Check {
     causes: &["the MTU of this host is smaller than that of its peers or of the switch"],
     next_steps: &["`ip link show dev NETDEV` and the MTU of the peers; `ping -M do -s 8972 PEER`."],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&crate::limits::CONGESTION_WINDOW_SECONDS],
     judge,
 };

@@ -17,6 +17,7 @@ pub(crate) const CHECK: Check = Check {
         "`ethtool NETDEV`, `ethtool -m NETDEV`, and the switch port.",
     ],
     settles: Settles::AfterDebounce,
+    hard: false,
     limits: &[],
     judge,
 };

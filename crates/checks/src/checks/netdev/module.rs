@@ -19,6 +19,7 @@ pub(crate) const CHECK: Check = Check {
         "`ethtool -m NETDEV`; `ethtool NETDEV`; reseat or swap the module; look at the same values on the switch.",
     ],
     settles: Settles::AfterDebounce,
+    hard: false,
     limits: &[&limits::MODULE_TEMPERATURE_MARGIN_MC, &limits::MODULE_POWER_MARGIN_RATIO],
     judge,
 };

@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         "`sysctl -w net.ipv4.conf.NETDEV.arp_ignore=1 net.ipv4.conf.NETDEV.arp_announce=2` and a rule for each address: `ip rule add from ADDRESS table N`.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

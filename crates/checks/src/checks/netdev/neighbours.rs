@@ -18,6 +18,7 @@ pub(crate) const CHECK: Check = Check {
     ],
     next_steps: &["`ip neigh show dev NETDEV`; `arping -I NETDEV ADDRESS`; the VLAN of the switch port."],
     settles: Settles::AfterDebounce,
+    hard: false,
     limits: &[],
     judge,
 };

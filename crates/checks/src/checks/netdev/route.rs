@@ -20,6 +20,7 @@ pub(crate) const CHECK: Check = Check {
         "`ip route show table all dev NETDEV`; `ip route get PEER from ADDRESS oif NETDEV`; add the rail's route or mend the prefix length.",
     ],
     settles: Settles::AfterDebounce,
+    hard: false,
     limits: &[],
     judge,
 };

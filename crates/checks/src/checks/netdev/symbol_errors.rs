@@ -26,6 +26,7 @@ pub(crate) const CHECK: Check = Check {
         "Clean and reseat; swap the cable; then move it to another switch port: what the error follows is broken.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[
         &limits::CONGESTION_WINDOW_SECONDS,
         &limits::SYMBOL_ERRORS_AFTER_FEC_WARN_PER_HOUR,

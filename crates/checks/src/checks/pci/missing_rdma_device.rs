@@ -37,6 +37,7 @@ pub(crate) const CHECK: Check = Check {
         "`devlink dev param show pci/ADDRESS name enable_roce`.",
     ],
     settles: Settles::AfterDebounce,
+    hard: true,
     limits: &[],
     judge,
 };

@@ -23,6 +23,7 @@ pub(crate) const CHECK: Check = Check {
         "`grep . /sys/bus/pci/devices/ADDRESS/aer_dev_*`; `dmesg -T | grep -i aer`; reseat the card, then another slot.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&limits::PCI_REPLAYS_WARN_PER_MINUTE],
     judge,
 };

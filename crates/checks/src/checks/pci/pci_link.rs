@@ -23,6 +23,7 @@ pub(crate) const CHECK: Check = Check {
         "Reseat the card; try another slot; then the riser.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

@@ -25,6 +25,7 @@ pub(crate) const CHECK: Check = Check {
         "pci-link first; `lspci -vv -s ADDRESS | grep -e MaxPayload -e MaxReadReq`; NUMA node of the job's memory; `ethtool -S NETDEV | grep pci`.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[
         &limits::CONGESTION_WINDOW_SECONDS,
         &limits::PCI_STALLED_WARN_PER_5MIN,

@@ -24,6 +24,7 @@ pub(crate) const CHECK: Check = Check {
         "`mlxlink -d DEVICE -m -c` for the signal; clean, reseat or swap the cable; compare the switch port's counters.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[
         &limits::SYMBOL_ERRORS_WARN_PER_SECOND,
         &limits::SYMBOL_ERRORS_FAIL_PER_HOUR,

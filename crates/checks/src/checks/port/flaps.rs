@@ -24,6 +24,7 @@ pub(crate) const CHECK: Check = Check {
         "`ethtool -m NETDEV` (or `mlxlink -d DEVICE -m -c`), then reseat or swap the cable; move it to another switch port.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&limits::FLAPS_WARN_PER_HOUR, &limits::FLAPS_FAIL_PER_HOUR, &limits::FLAPS_FAIL_PER_DAY],
     judge,
 };

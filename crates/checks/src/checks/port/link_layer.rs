@@ -20,6 +20,7 @@ pub(crate) const CHECK: Check = Check {
         "`ibstat` or `rdma link` shows the link layer; `mlxconfig -d PCI_ADDRESS query | grep LINK_TYPE` the firmware's setting.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

@@ -18,6 +18,7 @@ pub(crate) const CHECK: Check = Check {
     ],
     next_steps: &["`ethtool NETDEV` and `ethtool -m NETDEV` (or `mlxlink -d DEVICE`), then the other end."],
     settles: Settles::AfterDebounce,
+    hard: true,
     limits: &[],
     judge,
 };

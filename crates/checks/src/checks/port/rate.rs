@@ -19,6 +19,7 @@ pub(crate) const CHECK: Check = Check {
         "Compare both ends: `ethtool NETDEV`, `rdma link`, and the switch port; try another cable.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

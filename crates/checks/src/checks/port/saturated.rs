@@ -22,6 +22,7 @@ pub(crate) const CHECK: Check = Check {
         "Reset them by hand at a quiet time (`perfquery -R LID PORT`) and look again after an hour; nothing here ever resets a counter.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

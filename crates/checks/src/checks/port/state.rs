@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         "InfiniBand: `sminfo`, `ibstat`, and the log of the subnet manager.",
     ],
     settles: Settles::AfterDebounce,
+    hard: false,
     limits: &[],
     judge,
 };

@@ -24,6 +24,7 @@ pub(crate) const CHECK: Check = Check {
         "Host: `modprobe ib_uverbs ib_umad`; `udevadm trigger --subsystem-match=infiniband_verbs`.",
     ],
     settles: Settles::AfterDebounce,
+    hard: false,
     limits: &[&limits::ISSM_NODES_EXPECTED],
     judge,
 };

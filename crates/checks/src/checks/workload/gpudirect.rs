@@ -27,6 +27,7 @@ pub(crate) const CHECK: Check = Check {
         "`lsmod | grep peermem`; `modprobe nvidia-peermem`, and at boot (`/etc/modules-load.d`); `NCCL_DEBUG=INFO` shows GDRDMA on its channels.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

@@ -20,6 +20,7 @@ pub(crate) const CHECK: Check = Check {
         "`tuned-adm profile network-latency`, or `cpupower idle-set -D 10` and `cpupower frequency-set -g performance`; lasting: BIOS profile.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&limits::IDLE_EXIT_WARN_US],
     judge,
 };

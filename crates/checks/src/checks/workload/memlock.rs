@@ -22,6 +22,7 @@ pub(crate) const CHECK: Check = Check {
         "systemd unit: `LimitMEMLOCK=infinity`; Docker: `--ulimit memlock=-1`; Kubernetes: the container runtime's unit, or IPC_LOCK.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[&limits::MEMLOCK_BYTES],
     judge,
 };

@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         "`grep MemAvailable /proc/meminfo`; `cat /sys/fs/cgroup/memory.max`; then huge pages that nobody uses (`grep Huge /proc/meminfo`).",
     ],
     settles: Settles::AfterDebounce,
+    hard: false,
     limits: &[&limits::MEMORY_WARN_BYTES],
     judge,
 };

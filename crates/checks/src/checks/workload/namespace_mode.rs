@@ -22,6 +22,7 @@ pub(crate) const CHECK: Check = Check {
         "For health run the agent in the host's network namespace.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         "`rdma resource show qp`; `NCCL_DEBUG=INFO` and the line \"Using network\"; then memlock, device-nodes and verbs-library inside the container.",
     ],
     settles: Settles::AfterDebounce,
+    hard: false,
     limits: &[],
     judge,
 };

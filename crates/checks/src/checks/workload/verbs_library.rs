@@ -20,6 +20,7 @@ pub(crate) const CHECK: Check = Check {
         "`ldconfig -p | grep libibverbs`; install rdma-core (Debian: `apt-get install ibverbs-providers`; Red Hat: `dnf install libibverbs`) in the image.",
     ],
     settles: Settles::AtOnce,
+    hard: false,
     limits: &[],
     judge,
 };

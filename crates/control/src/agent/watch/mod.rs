@@ -8,9 +8,11 @@ mod log;
 mod settings;
 mod states;
 
+use super::drain::HardFault;
 use log::Lines;
+use rdmascope_checks::log::Rules;
 use rdmascope_checks::replay::{ASKED_MAX, basis};
-use rdmascope_checks::{ALL, Look, Settles, limits};
+use rdmascope_checks::{ALL, Look, Settles, is_hard, limits};
 use rdmascope_link::{EventKind, Fact, FindingBrief, NodeEvent};
 use rdmascope_model::{Finding, Mono, Now, Reading, Status, Wall};
 use settings::Settings;
@@ -83,6 +85,17 @@ impl Watch {
         let mut standing: Vec<FindingBrief> = self.tracks.values().map(Track::brief).collect();
         standing.sort_by_key(|finding| (finding.latched, Reverse(finding.status)));
         standing
+    }
+
+    /// The hard local faults that stand, by what `rules` say of the kernel log's: never what settles, is over, or could not be looked at.
+    #[must_use]
+    pub fn hard_faults(&self, rules: &Rules) -> Vec<HardFault> {
+        let stands = |track: &&Track| !track.over && !track.settling && track.finding.status == Status::Fail;
+        let hard = self.tracks.values().filter(stands).filter(|track| is_hard(&track.finding.id, rules));
+        let fault = |track: &Track| {
+            track.failing.map(|(_, since)| HardFault { finding: track.finding.clone(), since })
+        };
+        hard.filter_map(fault).collect()
     }
 
     /// Settings and versions, as they were read last.

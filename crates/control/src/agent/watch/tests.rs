@@ -1,5 +1,7 @@
 //! A machine on a virtual clock, looked at by the real checks: what the coordinator is told of it, and when.
 
+mod hard;
+
 use super::*;
 use rdmascope_checks::{Past, Policy, run};
 use rdmascope_fixtures::snapshot::roce;

@@ -14,8 +14,8 @@ fn a_good_hello_is_welcomed_with_epoch_and_pause_flags() {
     assert_eq!(actions[..2], [Action::Send(to, welcome), Action::Send(to, ToAgent::Pause(flags))]);
     let [Action::Keep(rows, None)] = &actions[2..] else { panic!("{actions:?}") };
     assert_eq!((rows[0].kind, rows[0].node.as_str()), (RowKind::Connected, "n"));
-    bench.frame(3, ToCoordinator::Heartbeat(PauseFlags::default()));
-    assert_eq!(bench.take(), [Action::Send(to, ToAgent::HeartbeatReply { pairs: Vec::new() })]);
+    bench.frame(3, ToCoordinator::heartbeat(PauseFlags::default()));
+    assert_eq!(bench.take(), [Action::Send(to, ToAgent::HeartbeatReply { pairs: Vec::new(), drain: None })]);
     assert_eq!(bench.c.members().connected(), 1);
 }
 
@@ -35,7 +35,7 @@ fn versions_without_overlap_are_refused_by_name_and_the_connection_closed() {
 #[test]
 fn a_connection_that_does_not_begin_with_a_hello_is_closed() {
     for frame in [
-        ToCoordinator::Heartbeat(PauseFlags::default()),
+        ToCoordinator::heartbeat(PauseFlags::default()),
         ToCoordinator::inventory(vec![endpoint("n/d/1")], Vec::new()),
         ToCoordinator::Results(Vec::new()),
     ] {
@@ -108,7 +108,7 @@ fn an_agent_that_comes_again_replaces_its_old_connection_and_its_leases() {
     // The old connection's end comes late: it must not take the new one with it.
     bench.handle(Event::Closed(ConnectionId(1)));
     assert_eq!(bench.c.members().connected(), 2);
-    bench.frame(1, ToCoordinator::Heartbeat(PauseFlags::default()));
+    bench.frame(1, ToCoordinator::heartbeat(PauseFlags::default()));
     assert_eq!(closes(&bench.take()), [1], "what the old connection still says is not taken");
 }
 
@@ -164,7 +164,7 @@ fn an_agent_that_is_silent_for_three_heartbeats_is_closed() {
     bench.sweep(&[Metric::Latency]).unwrap();
     bench.take();
     bench.pass(Duration::from_secs(14));
-    bench.frame(0, ToCoordinator::Heartbeat(PauseFlags::default()));
+    bench.frame(0, ToCoordinator::heartbeat(PauseFlags::default()));
     assert_eq!(closes(&bench.take()), [0_u64; 0], "14 s of silence are not three heartbeats");
     assert_eq!(bench.c.next_wakeup(), Some(bench.now.mono.after(Duration::from_secs(1))));
     bench.pass(Duration::from_secs(1));
@@ -254,7 +254,7 @@ fn a_membership_that_never_rests_does_not_keep_the_grants_back() {
         bench.inventory(0, endpoints);
         bench.pass(Duration::from_millis(500));
         for connection in 0..3 {
-            bench.frame(connection, ToCoordinator::Heartbeat(PauseFlags::default()));
+            bench.frame(connection, ToCoordinator::heartbeat(PauseFlags::default()));
         }
         let actions = bench.take();
         granted += actions.iter().filter(|a| matches!(a, Action::Send(_, ToAgent::Grant { .. }))).count();

@@ -199,7 +199,7 @@ fn endpoints_that_take_datagrams_are_left_to_pings() {
     for _ in 0..200 {
         bench.pass(Duration::from_secs(4));
         for connection in 0..4 {
-            bench.frame(connection, ToCoordinator::Heartbeat(PauseFlags::default()));
+            bench.frame(connection, ToCoordinator::heartbeat(PauseFlags::default()));
         }
         assert_eq!(bench.take_leases(), [], "pings cover all pairs");
     }
@@ -229,7 +229,7 @@ fn pairs_that_pings_cannot_cover_are_probed_as_before_at_half_the_rate() {
         bench.complete(&leases);
         bench.pass(Duration::from_secs(2));
         for connection in [0, 1, 5] {
-            bench.frame(connection, ToCoordinator::Heartbeat(PauseFlags::default()));
+            bench.frame(connection, ToCoordinator::heartbeat(PauseFlags::default()));
         }
         leases = bench.take_leases();
     }

@@ -200,7 +200,7 @@ fn a_pass_of_which_nobody_tells_ends_and_says_what_was_not_measured() {
     while bench.c.sweep().unwrap().finished_at.is_none() {
         bench.pass(Duration::from_secs(1));
         waited += Duration::from_secs(1);
-        (0..65).for_each(|node| bench.frame(node, ToCoordinator::Heartbeat(PauseFlags::default())));
+        (0..65).for_each(|node| bench.frame(node, ToCoordinator::heartbeat(PauseFlags::default())));
         assert!(waited < 3 * plan + Duration::from_secs(20), "it never ends");
     }
     let sweep = bench.c.sweep().unwrap();
@@ -236,7 +236,7 @@ fn buffers_last_as_long_as_the_rate_lets_them_and_briefly_while_figures_of_a_pas
     assert_eq!(last(&bench), Duration::from_millis(20), "500 a second");
     while bench.c.sweep().unwrap().finished_at.is_none() {
         bench.pass(Duration::from_secs(5));
-        (0..65).for_each(|node| bench.frame(node, ToCoordinator::Heartbeat(PauseFlags::default())));
+        (0..65).for_each(|node| bench.frame(node, ToCoordinator::heartbeat(PauseFlags::default())));
     }
     assert_eq!(last(&bench), Duration::from_millis(20), "what it measured counts still");
     bench.pass(bench.c.fresh_for());

@@ -47,7 +47,7 @@ fn run(bench: &mut Bench, order: &SweepOrder, outcome: impl Fn(&ProbePlan) -> Ou
         }
         bench.pass(Duration::from_millis(10));
         for connection in 0..bench.c.members().connected() as u64 {
-            bench.frame(connection, ToCoordinator::Heartbeat(PauseFlags::default()));
+            bench.frame(connection, ToCoordinator::heartbeat(PauseFlags::default()));
         }
         let lease = running[0].1.lease;
         let (over, go_on) = running.into_iter().partition(|(_, plan)| plan.lease == lease);

@@ -161,7 +161,7 @@ impl Chaos {
                 if let Some((connection, _)) = self.pick() {
                     let bandwidth = self.random.below(5) == 0;
                     self.bench
-                        .frame(connection, ToCoordinator::Heartbeat(PauseFlags { all: false, bandwidth }));
+                        .frame(connection, ToCoordinator::heartbeat(PauseFlags { all: false, bandwidth }));
                 }
             }
             5 => {
@@ -202,7 +202,7 @@ impl Chaos {
             }
             self.bench.pass(Duration::from_millis(10));
             for (connection, _) in self.open.clone() {
-                self.bench.frame(connection, ToCoordinator::Heartbeat(PauseFlags::default()));
+                self.bench.frame(connection, ToCoordinator::heartbeat(PauseFlags::default()));
             }
             self.settle();
         }

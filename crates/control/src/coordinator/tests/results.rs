@@ -198,7 +198,7 @@ fn a_lease_that_nobody_answers_ends_and_frees_its_endpoints() {
     let first = bench.take_leases();
     while bench.c.leases_running() > 0 {
         for connection in 0..2 {
-            bench.frame(connection, ToCoordinator::Heartbeat(PauseFlags::default()));
+            bench.frame(connection, ToCoordinator::heartbeat(PauseFlags::default()));
         }
         bench.pass(Duration::from_millis(500));
     }
@@ -212,9 +212,9 @@ fn a_lease_that_nobody_answers_ends_and_frees_its_endpoints() {
 
 /// What the answer to a heartbeat says of the pairs of an agent.
 fn told(bench: &mut Bench, connection: u64) -> Vec<PairsBrief> {
-    bench.frame(connection, ToCoordinator::Heartbeat(PauseFlags::default()));
+    bench.frame(connection, ToCoordinator::heartbeat(PauseFlags::default()));
     let replies = bench.take().into_iter().filter_map(|action| match action {
-        Action::Send(_, ToAgent::HeartbeatReply { pairs }) => Some(pairs),
+        Action::Send(_, ToAgent::HeartbeatReply { pairs, .. }) => Some(pairs),
         _ => None,
     });
     match &replies.collect::<Vec<_>>()[..] {

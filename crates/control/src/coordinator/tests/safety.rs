@@ -172,7 +172,7 @@ fn live_on(bench: &mut Bench, seconds: u64) {
     for _ in 0..seconds {
         bench.pass(Duration::from_secs(1));
         for connection in [0, 1] {
-            bench.frame(connection, ToCoordinator::Heartbeat(PauseFlags::default()));
+            bench.frame(connection, ToCoordinator::heartbeat(PauseFlags::default()));
         }
     }
 }

@@ -212,7 +212,7 @@ fn a_paused_node_is_left_out_at_once_and_the_others_go_on() {
 
     // The agent's own file says it through its heartbeat; here for bandwidth alone.
     bench.c.set_pause(Some(&["n2".to_owned()]), |flags| flags.all = false, bench.now).unwrap();
-    bench.frame(1, ToCoordinator::Heartbeat(PauseFlags { all: false, bandwidth: true }));
+    bench.frame(1, ToCoordinator::heartbeat(PauseFlags { all: false, bandwidth: true }));
     bench.take();
     bench.sweep(&[Metric::Bandwidth]).unwrap();
     let leases = bench.take_leases();
@@ -267,7 +267,7 @@ fn a_background_probe_rests_its_endpoints_by_what_it_cost() {
         let wakeup = bench.c.next_wakeup().unwrap();
         bench.pass(wakeup.since(bench.now.mono).max(Duration::from_millis(1)));
         for connection in 0..40 {
-            bench.frame(connection, ToCoordinator::Heartbeat(PauseFlags::default()));
+            bench.frame(connection, ToCoordinator::heartbeat(PauseFlags::default()));
         }
     }
     let next = next.expect("n0 is probed again");

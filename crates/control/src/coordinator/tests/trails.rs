@@ -62,8 +62,8 @@ fn filled(endpoints: u64) -> Bench {
 fn live(bench: &mut Bench, minutes: u64) {
     for _ in 0..minutes * 6 {
         bench.pass(Duration::from_secs(10));
-        bench.frame(0, ToCoordinator::Heartbeat(PauseFlags::default()));
-        bench.frame(1, ToCoordinator::Heartbeat(PauseFlags::default()));
+        bench.frame(0, ToCoordinator::heartbeat(PauseFlags::default()));
+        bench.frame(1, ToCoordinator::heartbeat(PauseFlags::default()));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Coordinators and agents of the real binary, each agent with metrics of its own, in a folder that goes with them.
 
-use rdmascope_tests::guest::{Api, Program, wait_until};
+use crate::guest::{Api, Program, Signal, wait_until};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -13,10 +13,11 @@ use std::time::Duration;
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// A folder of its own, removed when dropped.
-pub(super) struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
-    pub(super) fn new(name: &str) -> Self {
+    /// Makes it.
+    pub fn new(name: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("rdmascope-{name}-{}-{number}", std::process::id()));
@@ -24,11 +25,13 @@ impl Folder {
         Self(path)
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    /// Where this is in it.
+    pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    pub(super) fn write(&self, name: &str, text: &str) -> PathBuf {
+    /// A file in it.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         path
@@ -42,28 +45,30 @@ impl Drop for Folder {
 }
 
 /// An address of loopback where nobody listens at this moment.
-pub(super) fn free_address() -> String {
+pub fn free_address() -> String {
     let any = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     any.unwrap_or_else(|error| panic!("no port of 127.0.0.1 is free: {error}")).to_string()
 }
 
-fn rdmascope() -> Command {
+/// The binary that is tested.
+pub fn rdmascope() -> Command {
     let program = std::env::var_os("RDMASCOPE_BIN");
     Command::new(program.unwrap_or_else(|| panic!("RDMASCOPE_BIN must name the program")))
 }
 
 /// A coordinator with its agents; agents end first.
-pub(super) struct Cluster {
+pub struct Cluster {
     agents: BTreeMap<String, (Program, String)>,
-    _coordinator: Program,
+    coordinator: Program,
     /// Where the coordinator listens.
-    pub(super) address: String,
-    pub(super) folder: Folder,
+    pub address: String,
+    /// Its files.
+    pub folder: Folder,
 }
 
 impl Cluster {
     /// A coordinator with these lines in the section `coordinator` of its config file.
-    pub(super) fn start(name: &str, config: &str, files: &[(&str, &str)]) -> Self {
+    pub fn start(name: &str, config: &str, files: &[(&str, &str)]) -> Self {
         let folder = Folder::new(name);
         for (file, text) in files {
             folder.write(file, text);
@@ -78,11 +83,11 @@ impl Cluster {
             let found = printed.lines().find_map(|line| line.strip_prefix("listening on http://"));
             found.map(str::to_owned).ok_or(printed.clone())
         });
-        Self { agents: BTreeMap::new(), _coordinator: coordinator, address, folder }
+        Self { agents: BTreeMap::new(), coordinator, address, folder }
     }
 
     /// An agent with a port for its metrics.
-    pub(super) fn add_agent(&mut self, node: &str, flags: &[&str]) {
+    pub fn add_agent(&mut self, node: &str, flags: &[&str]) {
         let listen = free_address();
         let state = self.folder.path(&format!("state-{node}"));
         std::fs::create_dir_all(&state).unwrap_or_else(|error| panic!("{}: {error}", state.display()));
@@ -94,28 +99,34 @@ impl Cluster {
     }
 
     /// Where the agents' own metrics are.
-    pub(super) fn agents(&self) -> impl Iterator<Item = &String> {
+    pub fn agents(&self) -> impl Iterator<Item = &String> {
         self.agents.values().map(|(_, address)| address)
     }
 
     /// Where the metrics of this agent are.
-    pub(super) fn agent(&self, node: &str) -> &str {
+    pub fn agent(&self, node: &str) -> &str {
         &self.agents[node].1
     }
 
     /// Kills an agent with -9.
-    pub(super) fn kill(&mut self, node: &str) {
+    pub fn kill(&mut self, node: &str) {
         self.agents.remove(node).unwrap_or_else(|| panic!("no agent {node}")).0.kill();
     }
 
+    /// Kills the coordinator with -9; its agents go on without one.
+    pub fn kill_coordinator(&self) {
+        self.coordinator.signal(Signal::KILL);
+    }
+
     /// Begins a sweep over everything, if none runs.
-    pub(super) fn sweep(&self) {
+    pub fn sweep(&self) {
         let body = json!({"metric": "all", "drained": true});
         let answer = self.api().post("/api/v1/sweeps", &body).unwrap_or_else(|why| panic!("{why}"));
         assert!([202, 409].contains(&answer.status), "a sweep: {} {}", answer.status, answer.text);
     }
 
-    pub(super) fn api(&self) -> Api {
+    /// The coordinator's API.
+    pub fn api(&self) -> Api {
         Api::new(&self.address, None)
     }
 }

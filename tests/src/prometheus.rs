@@ -1,7 +1,7 @@
 //! A real Prometheus that scrapes a cluster, and its API as Grafana uses it.
 
-use super::cluster::{Folder, free_address};
-use rdmascope_tests::guest::{Api, Program, wait_until};
+use crate::guest::{Api, Program, wait_until};
+use crate::loopback::{Folder, free_address};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::process::Command;
@@ -15,17 +15,21 @@ const SPAN_SECONDS: u64 = 120;
 const STEP_SECONDS: u64 = 5;
 
 /// A running server.
-pub(super) struct Prometheus {
+pub struct Prometheus {
     _program: Program,
     _folder: Folder,
     api: Api,
     every_seconds: u64,
+    /// Where it listens.
+    pub address: String,
 }
 
-/// One line of an answer: its labels, and whether any of its values is a number.
-pub(super) struct Series {
-    pub(super) labels: Value,
-    pub(super) has_number: bool,
+/// One line of an answer.
+pub struct Series {
+    /// Its labels.
+    pub labels: Value,
+    /// Any of its values is a number.
+    pub has_number: bool,
 }
 
 fn encoded(text: &str) -> String {
@@ -46,22 +50,27 @@ fn list<'a>(addresses: impl IntoIterator<Item = &'a String>) -> String {
 
 impl Prometheus {
     /// Scrapes `/metrics` of all and `/metrics/pairs` of coordinators, in jobs of their own, and more often than anybody should.
-    pub(super) fn start<'a>(
+    pub fn start<'a>(
         every_seconds: u64,
         agents: impl IntoIterator<Item = &'a String>,
         coordinators: &[String],
     ) -> Self {
-        let folder = Folder::new("prometheus");
         let (agents, coordinators) = (list(agents), list(coordinators));
-        let config = folder.write(
-            "prometheus.yaml",
+        Self::configured(
+            every_seconds,
             &format!(
                 "global: {{scrape_interval: {every_seconds}s, scrape_timeout: {every_seconds}s}}\nscrape_configs:\n\
                  - job_name: rdmascope-agents\n  static_configs: [{{targets: [{agents}]}}]\n\
                  - job_name: rdmascope-coordinator\n  static_configs: [{{targets: [{coordinators}]}}]\n\
                  - job_name: rdmascope-pairs\n  metrics_path: /metrics/pairs\n  static_configs: [{{targets: [{coordinators}]}}]\n"
             ),
-        );
+        )
+    }
+
+    /// One with this configuration, in which `every_seconds` is how often it scrapes.
+    pub fn configured(every_seconds: u64, config: &str) -> Self {
+        let folder = Folder::new("prometheus");
+        let config = folder.write("prometheus.yaml", config);
         let address = free_address();
         let mut command = Command::new(PROGRAM);
         command.arg(format!("--config.file={}", config.display()));
@@ -73,7 +82,7 @@ impl Prometheus {
             answer if answer.status == 200 => Ok(()),
             answer => Err(answer.text),
         });
-        Self { _program: program, _folder: folder, api, every_seconds }
+        Self { _program: program, _folder: folder, api, every_seconds, address }
     }
 
     /// `GET path` with parameters; the data of the answer.
@@ -88,19 +97,19 @@ impl Prometheus {
     }
 
     /// Values of a label over all series that match.
-    pub(super) fn label_values(&self, selector: &str, label: &str) -> Result<Vec<String>, String> {
+    pub fn label_values(&self, selector: &str, label: &str) -> Result<Vec<String>, String> {
         let data = self.get(&format!("/api/v1/label/{label}/values"), &[("match[]", selector)])?;
         let words = data.as_array().into_iter().flatten();
         Ok(words.filter_map(|word| word.as_str().map(str::to_owned)).collect())
     }
 
     /// What Grafana puts in the place of `$__rate_interval`.
-    pub(super) fn rate_interval(&self) -> String {
+    pub fn rate_interval(&self) -> String {
         format!("{}s", (4 * self.every_seconds).max(STEP_SECONDS + self.every_seconds))
     }
 
     /// The answer to a query, of now or of the last minutes.
-    pub(super) fn query(&self, expression: &str, instant: bool) -> Result<Vec<Series>, String> {
+    pub fn query(&self, expression: &str, instant: bool) -> Result<Vec<Series>, String> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let data = if instant {
             self.get("/api/v1/query", &[("query", expression)])?
