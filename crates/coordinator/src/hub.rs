@@ -337,7 +337,7 @@ impl Hub {
             self.incidents_changed(inner);
         }
         match (self.store.get(), then) {
-            (Some(store), _) => {
+            (Some(store), then) => {
                 if !store.events(store::shown(rows), then) {
                     let events = rows.len();
                     warn!(events, "the history does not come to be written; some of it is lost");

@@ -1,7 +1,7 @@
 //! A coordinator's disk: what it was told to keep, what of that was written, and what a coordinator finds that was killed.
 
 use crate::cluster::{Cluster, Happening};
-use rdmascope_control::coordinator::{ConnectionId, Coordinator, EventRow, Taken};
+use rdmascope_control::coordinator::{ConnectionId, Coordinator, Event, EventRow, Taken};
 use rdmascope_localise::EndpointIndex;
 use rdmascope_model::{EndpointName, Metric};
 use std::collections::{BTreeMap, VecDeque};
@@ -136,7 +136,8 @@ impl Cluster {
         if let Some(coordinator) = &mut self.coordinator {
             safe.into_iter().for_each(|(connection, number)| coordinator.kept(connection, number));
         }
-        self.obey_coordinator();
+        // As the shell does: whatever was changed, the state is asked again.
+        self.tell_coordinator(Event::Tick);
     }
 
     /// A coordinator that has just started reads what is on its disk.

@@ -127,7 +127,9 @@ impl Cluster {
     pub fn set_coordinator_clock(&mut self, ahead_ms: i64) {
         let [told, machine] = &mut self.coordinator_clock_ms;
         *machine = ahead_ms;
-        *told = if self.coordinator.is_some() { ahead_ms.max(*told) } else { ahead_ms };
+        // Both coordinators, where there are two, look at the same clock.
+        let runs = self.coordinator.is_some() || self.rival.is_some();
+        *told = if runs { ahead_ms.max(*told) } else { ahead_ms };
     }
 
     /// The way between an agent and the coordinator is open again; what was under way arrives.
@@ -229,7 +231,9 @@ impl Cluster {
     pub fn start_coordinator(&mut self) {
         self.epoch += 1;
         self.coordinator = Some(Coordinator::new(self.settings.clone(), self.epoch));
-        self.coordinator_clock_ms[0] = self.coordinator_clock_ms[1];
+        if self.rival.is_none() {
+            self.coordinator_clock_ms[0] = self.coordinator_clock_ms[1];
+        }
         self.read_disk();
     }
 

@@ -29,7 +29,9 @@ fn a_second_coordinator_with_an_older_epoch_gets_nobody_and_nothing_done() {
         let rival = world.c.rival().unwrap();
         assert_eq!((rival.leases_running(), rival.matrix().len()), (0, 0), "it was told of no endpoint");
     }
-    assert_eq!(fresh(&world.c), NODES * (NODES - 1), "the right one goes on as before");
+    world.act(&Act::StopRival);
+    let all = world.c.run_until(seconds(600), |c| fresh(c) == NODES * (NODES - 1));
+    assert!(all, "the right one, which nobody started again, measures everything");
 }
 
 #[test]
@@ -85,6 +87,18 @@ fn agents_one_and_two_versions_behind_are_measured_like_the_others_and_asked_for
     assert!(world.everybody_is_here(30));
     world.c.run_for(seconds(1));
     assert_eq!((world.c.safe_events().count(), world.complaints()), (3, Vec::new()));
+}
+
+#[test]
+fn agents_that_come_while_no_port_works_are_measured_when_ports_work_again() {
+    let mut world = measured(3);
+    (0..NODES).for_each(|host| world.act(&Act::PortDown(host)));
+    world.c.run_for(seconds(10));
+    (0..NODES).for_each(|host| world.act(&Act::Reset(host)));
+    world.c.run_for(seconds(30));
+    assert_eq!(world.c.coordinator().members().connected(), NODES, "everybody is back, and nobody can be probed");
+    (0..NODES).for_each(|host| world.act(&Act::PortUp(host)));
+    world.recovers();
 }
 
 #[test]

@@ -206,7 +206,10 @@ impl World {
             pairs(nodes).all(|(a, b)| state(c, Metric::Latency, a, b) == Some(CellState::Fresh))
         };
         let within = 4 * self.c.coordinator().fresh_for();
-        assert!(self.c.run_until(within, is_fresh), "not every cell is fresh after {within:?}");
+        if !self.c.run_until(within, is_fresh) {
+            let cells: Vec<_> = pairs(nodes).map(|(a, b)| cell(&self.c, Metric::Latency, a, b)).collect();
+            panic!("not every cell is fresh after {within:?}, it is {}: {cells:?}", self.c.now().wall);
+        }
         assert_eq!(self.complaints(), [""; 0]);
         let over = |c: &Cluster| c.coordinator().sweep().is_none_or(|sweep| sweep.finished_at.is_some());
         assert!(self.c.run_until(seconds(300), over), "a sweep does not end");
@@ -236,7 +239,8 @@ impl World {
     pub(crate) fn is_right(&self, metric: Metric, source: usize, target: usize) {
         let cell = cell(&self.c, metric, source, target);
         let Some(Cell::Known { measured, .. }) = &cell else {
-            panic!("{metric} {source} to {target}: {cell:?}")
+            let sweep = self.c.coordinator().sweep().map(|s| (s.total, s.done, s.failed, s.excluded));
+            panic!("{metric} {source} to {target}: {cell:?}; the sweep: {sweep:?}")
         };
         let (from, to) = (self.c.endpoint(source), self.c.endpoint(target));
         let fabric = self.c.fabric();
