@@ -17,10 +17,14 @@ mod history;
 mod bare_root;
 #[path = "cli/contracts.rs"]
 mod contracts;
+#[path = "cli/half_open.rs"]
+mod half_open;
 #[path = "cli/hosts.rs"]
 mod hosts;
 #[path = "cli/incidents.rs"]
 mod incidents;
+#[path = "cli/kept.rs"]
+mod kept;
 #[path = "cli/manual.rs"]
 mod manual;
 #[path = "cli/many.rs"]

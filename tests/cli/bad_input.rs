@@ -187,17 +187,20 @@ fn a_wrong_token_is_told_and_writes_need_the_right_one() {
 }
 
 /// An agent's connection, made by hand.
-/// An agent's connection.
-pub(crate) fn connect(cluster: &Cluster) -> WebSocket<TcpStream> {
-    let stream = TcpStream::connect(&cluster.address).expect("the coordinator accepts");
+pub(crate) fn connect(address: &str) -> WebSocket<TcpStream> {
+    upgraded(address, TcpStream::connect(address).expect("the coordinator accepts"))
+}
+
+/// A connection that is there already becomes an agent's.
+pub(crate) fn upgraded(address: &str, stream: TcpStream) -> WebSocket<TcpStream> {
     stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
-    let (socket, _) = client(format!("ws://{}/api/v1/agent", cluster.address), stream).expect("a WebSocket");
+    let (socket, _) = client(format!("ws://{address}/api/v1/agent"), stream).expect("a WebSocket");
     socket
 }
 
 /// Sends one message and returns the refusal (if there was one) and the reason of the close frame.
 fn refused(cluster: &Cluster, message: Message) -> (Option<String>, String) {
-    let mut socket = connect(cluster);
+    let mut socket = connect(&cluster.address);
     socket.send(message).expect("it can be sent");
     let mut refusal = None;
     loop {
@@ -239,7 +242,7 @@ fn what_is_no_frame_costs_its_sender_the_connection_and_nobody_else_anything() {
     assert!(reason.contains("binary"), "{reason}");
     let too_long = vec![0; rdmascope_link::FRAME_BYTES_MAX + 1];
     // Its end may come as a reset, in the middle of the sending.
-    let mut socket = connect(&cluster);
+    let mut socket = connect(&cluster.address);
     let ended = socket.send(Message::Binary(too_long.into())).is_err() || socket.read().is_err();
     assert!(ended || matches!(socket.read(), Err(_) | Ok(Message::Close(_))));
 

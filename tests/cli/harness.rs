@@ -179,7 +179,12 @@ pub(crate) fn answering_at(socket: &Path, answers: &[String]) -> JoinHandle<Vec<
 fn coordinator(folder: &Folder, token: Option<&str>, log: &str) -> (Program, String) {
     let mut command = rdmascope(&["coordinator", "--listen", "127.0.0.1:0", "--config"]);
     command.arg(folder.path("config.yaml")).args(token.iter().flat_map(|file| ["--token-file", file]));
-    let coordinator = Program::start("coordinator", &mut command, &folder.path(log));
+    listening(&mut command, &folder.path(log))
+}
+
+/// Starts a coordinator, which is to log to a new file, and tells where it listens.
+pub(crate) fn listening(command: &mut Command, log: &Path) -> (Program, String) {
+    let coordinator = Program::start("coordinator", command, log);
     let address = wait_until("the coordinator says where it listens", PATIENCE, || {
         let printed = coordinator.printed();
         let found = printed.lines().find_map(|line| line.strip_prefix("listening on http://"));

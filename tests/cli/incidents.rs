@@ -97,7 +97,7 @@ fn raised(number: u64, subject: &str, basis: Option<&[&str]>) -> NodeEvent {
 #[test]
 fn other_numbers_are_tried_on_the_history_and_what_it_does_not_hold_is_not_guessed() {
     let cluster = Cluster::start(None, &[]);
-    let mut agent = connect(&cluster);
+    let mut agent = connect(&cluster.address);
     agent.send(hello(PROTOCOL_MIN, PROTOCOL_MAX)).expect("it is sent");
     let basis = [
         "retransmit_minimum_packets 1e6 1e6",
@@ -145,7 +145,7 @@ fn other_numbers_are_tried_on_the_history_and_what_it_does_not_hold_is_not_guess
 
 /// An agent whose port is down, and that says so.
 pub(crate) fn with_a_port_that_is_down(cluster: &Cluster) -> impl Sized + use<> {
-    let mut agent = connect(cluster);
+    let mut agent = connect(&cluster.address);
     agent.send(hello(PROTOCOL_MIN, PROTOCOL_MAX)).expect("it is sent");
     let finding = FindingBrief {
         id: "port-state".to_owned(),

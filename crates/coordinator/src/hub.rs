@@ -9,7 +9,7 @@ use crate::views;
 use axum::body::Bytes;
 use prometheus::Registry;
 use rdmascope_control::coordinator::{
-    Action, ConnectionId, Coordinator, Event, EventRow, Probed, Refusal, RowKind, Settings,
+    Action, ConnectionId, Coordinator, Event, EventRow, Probed, Refusal, RowKind, Settings, Taken,
 };
 use rdmascope_expose::api::IncidentView;
 use rdmascope_expose::metrics::CoordinatorOwn;
@@ -67,6 +67,8 @@ struct Inner {
     books: VecDeque<EncodedBook>,
     /// Incidents by their number, as readers of the stream know them.
     told: BTreeMap<u64, IncidentState>,
+    /// When somebody looked last, as the state was told.
+    last: Now,
 }
 
 /// A part of an address book: its peers, generation and base, and the frame.
@@ -76,6 +78,8 @@ struct EncodedBook {
     frame: Bytes,
 }
 
+/// A clock that is set back by more than this is told of.
+const CLOCK_BACK_SAID: Duration = Duration::from_secs(1);
 /// A whole book of 4,096 endpoints has 21 parts.
 const BOOKS_ENCODED_MAX: usize = 32;
 
@@ -96,6 +100,7 @@ impl Hub {
             connections_made: 0,
             books: VecDeque::new(),
             told: BTreeMap::new(),
+            last: clock.now(),
         };
         let inner = Mutex::new(inner);
         Ok(Self {
@@ -135,13 +140,31 @@ impl Hub {
 
     /// Looks at the state.
     pub(crate) fn read<T>(&self, look: impl FnOnce(&Coordinator, Now) -> T) -> T {
-        look(&self.lock().state, self.clock.now())
+        let mut inner = self.lock();
+        let now = self.now(&mut inner);
+        look(&inner.state, now)
+    }
+
+    /// The time as the state knows it: its wall clock never goes back while it runs.
+    fn now(&self, inner: &mut Inner) -> Now {
+        let seen = self.clock.now();
+        let now = seen.going_on_from(inner.last);
+        let (was, is) = (inner.last.wall.since(seen.wall), now.wall.since(seen.wall));
+        if is > CLOCK_BACK_SAID && was <= CLOCK_BACK_SAID {
+            warn!(
+                "the machine's clock was set back by {} s; times are told as before until the coordinator is started again",
+                is.as_secs()
+            );
+        }
+        inner.last = now;
+        now
     }
 
     /// Changes the state and does what comes of it.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Coordinator, Now) -> T) -> T {
         let mut inner = self.lock();
-        let result = change(&mut inner.state, self.clock.now());
+        let now = self.now(&mut inner);
+        let result = change(&mut inner.state, now);
         self.act(&mut inner);
         drop(inner);
         self.changed.notify_one();
@@ -270,7 +293,7 @@ impl Hub {
             let began = Instant::now();
             let large = {
                 let mut inner = self.lock();
-                let now = self.clock.now();
+                let now = self.now(&mut inner);
                 inner.state.count_on(now)
             };
             tokio::time::sleep(if large { began.elapsed() * RESTS } else { SMALL }).await;
@@ -307,20 +330,20 @@ impl Hub {
         }
     }
 
-    fn keep(&self, inner: &mut Inner, rows: &[EventRow], then: Option<(ConnectionId, u64)>) {
+    fn keep(&self, inner: &mut Inner, rows: &[EventRow], then: Option<(ConnectionId, Taken)>) {
         rows.iter().for_each(|row| self.own.event(row.kind.as_str()));
         rows.iter().for_each(|row| self.stream.tell(|| Told::row(row)));
         if rows.iter().any(|row| matches!(row.kind, RowKind::IncidentOpened | RowKind::IncidentClosed)) {
             self.incidents_changed(inner);
         }
         match (self.store.get(), then) {
-            (Some(store), _) => {
+            (Some(store), then) => {
                 if !store.events(store::shown(rows), then) {
                     let events = rows.len();
                     warn!(events, "the history does not come to be written; some of it is lost");
                 }
             }
-            (None, Some((connection, number))) => inner.state.kept(connection, number),
+            (None, Some((connection, taken))) => inner.state.kept(connection, taken.number),
             (None, None) => {}
         }
     }

@@ -8,6 +8,7 @@ mod api;
 mod commands;
 mod diagnosis;
 mod discovery;
+mod epoch;
 mod findings;
 mod hub;
 mod incidents;
@@ -152,8 +153,7 @@ pub async fn run(
         .map_err(|source| Error::Listen { address: config.listen, source })?;
     let address = listener.local_addr().map_err(Error::Port)?;
     let clock = Clock::new();
-    // Wall time in milliseconds grows from one coordinator to the next, also over a lost disk.
-    let epoch = clock.now().wall.0;
+    let epoch = epoch::begin(config.state_dir.as_deref(), clock.now().wall);
     let settings = settings(config, topology(config)?);
     let exposed = !address.ip().to_canonical().is_loopback();
     if exposed && !access.certificates && access.operate.is_some() {

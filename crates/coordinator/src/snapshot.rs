@@ -1,5 +1,5 @@
 //! The matrix on disk, written every half minute, and the history of pairs, every five minutes; read once at the start. They are a help,
-//! not a truth: agents bring back what they know anyway, and a file that is damaged is left aside with a word in the log.
+//! not a truth: agents bring back what they know anyway, and a file that is damaged is moved aside with a word in the log.
 //!
 //! A file: `rdmsnap2` or `rdmpast1`, then parts, each behind its length (u32) and its check (u64), little-endian. The first part has the
 //! names of the endpoints, one a line; each other one the cells of one source and metric (`localise`, `keep.rs`), or the history of the
@@ -30,6 +30,8 @@ const BUFFER_BYTES: usize = 1 << 20;
 struct Kept {
     name: &'static str,
     what: &'static str,
+    /// What its metric calls it.
+    label: &'static str,
     /// First bytes of the file: what it is, and the version of its form.
     magic: &'static [u8; 8],
     /// What each part is of, beside its source.
@@ -39,11 +41,17 @@ struct Kept {
 const MATRIX: Kept = Kept {
     name: "matrix.snapshot",
     what: "matrix",
+    label: "matrix",
     magic: b"rdmsnap2",
     parts: &[Some(Metric::Latency), Some(Metric::Bandwidth), Some(Metric::Ping)],
 };
-const HISTORY: Kept =
-    Kept { name: "pairs.snapshot", what: "history of pairs", magic: b"rdmpast1", parts: &[None] };
+const HISTORY: Kept = Kept {
+    name: "pairs.snapshot",
+    what: "history of pairs",
+    label: "pairs",
+    magic: b"rdmpast1",
+    parts: &[None],
+};
 
 /// Reads what an earlier coordinator kept.
 pub(crate) fn load(hub: &Hub, folder: &Path) {
@@ -54,9 +62,23 @@ pub(crate) fn load(hub: &Hub, folder: &Path) {
             Ok(count) => info!(path = %path.display(), count, "the {what} of the last run is back"),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
-                warn!(path = %path.display(), %error, "the kept {what} cannot be read; agents bring back what they know")
+                warn!(path = %path.display(), %error, "the kept {what} cannot be read; agents bring back what they know");
+                move_aside(&path, &error);
             }
         }
+    }
+}
+
+/// Keeps a file that is damaged for whoever wants to look into it, in place of one before it: the next one will have its name.
+fn move_aside(path: &Path, error: &io::Error) {
+    if !matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) {
+        return;
+    }
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".damaged");
+    match fs::rename(path, &aside) {
+        Ok(()) => warn!(aside = %Path::new(&aside).display(), "the damaged file is moved aside"),
+        Err(error) => warn!(path = %path.display(), %error, "the damaged file cannot be moved aside"),
     }
 }
 
@@ -89,6 +111,9 @@ fn save_these(wanted: &[&Kept], hub: &Hub, folder: &Path) {
     for kept in wanted {
         if let Err(error) = write(hub, kept, folder) {
             let what = kept.what;
+            hub.own.write_failed(kept.label);
+            // Half a file takes room that others need.
+            let _ = fs::remove_file(kept.beside(folder));
             warn!(folder = %folder.display(), %error, "the {what} cannot be kept: is the folder there, writable and not full?");
         }
     }
@@ -97,6 +122,11 @@ fn save_these(wanted: &[&Kept], hub: &Hub, folder: &Path) {
 impl Kept {
     fn path(&self, folder: &Path) -> PathBuf {
         folder.join(self.name)
+    }
+
+    /// Where it is while it is written.
+    fn beside(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{}.new", self.name))
     }
 }
 
@@ -141,7 +171,7 @@ fn wrong(what: String) -> io::Error {
 }
 
 fn write(hub: &Hub, kept: &Kept, folder: &Path) -> io::Result<()> {
-    let beside = folder.join(format!("{}.new", kept.name));
+    let beside = kept.beside(folder);
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, File::create(&beside)?);
     out.write_all(kept.magic)?;
     // Endpoints that come while this is written are in the next one.

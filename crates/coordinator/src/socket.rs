@@ -11,6 +11,7 @@ use rdmascope_expose::api::Problem;
 use rdmascope_link::{FRAME_BYTES_MAX, ToAgent, ToCoordinator};
 use rdmascope_model::in_one_line;
 use rdmascope_secure::{Peer, Subject};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -76,12 +77,15 @@ async fn talk(
         tokio::select! {
             next = outgoing.recv() => match next {
                 Some(Outgoing::Frame(frame)) => {
-                    if let Err(error) = socket.send(Message::Binary(frame)).await {
-                        return error.to_string();
+                    if let Err(why) = send(hub, socket, Message::Binary(frame)).await {
+                        return why;
                     }
                 }
-                Some(Outgoing::Close) => return close(socket, close_code::NORMAL, "closed by the coordinator").await,
-                None => return "its queue was full".to_owned(),
+                Some(Outgoing::Close) => return close(hub, socket, close_code::NORMAL, "closed by the coordinator").await,
+                None => {
+                    hub.own.refused("stuck");
+                    return "its queue was full".to_owned();
+                }
             },
             () = tokio::time::sleep(room.wait()), if room.is_full() => hub.own.frames_delayed.inc(),
             message = socket.recv(), if !room.is_full() => match message {
@@ -91,8 +95,8 @@ async fn talk(
                             hub.own.refused("identity");
                             warn!(connection = id.0, "{why}; its connection is closed");
                             let refusal = ToAgent::Refused { message: why.clone() };
-                            let _ = socket.send(Message::Binary(refusal.encode().into())).await;
-                            return close(socket, close_code::POLICY, &why).await;
+                            let _ = send(hub, socket, Message::Binary(refusal.encode().into())).await;
+                            return close(hub, socket, close_code::POLICY, &why).await;
                         }
                         introduced = true;
                         room.take();
@@ -103,15 +107,15 @@ async fn talk(
                         let text = in_one_line(&error);
                         warn!(connection = id.0, "an agent sent a {text}; its connection is closed");
                         let refusal = ToAgent::Refused { message: text.clone() };
-                        let _ = socket.send(Message::Binary(refusal.encode().into())).await;
-                        return close(socket, close_code::PROTOCOL, &text).await;
+                        let _ = send(hub, socket, Message::Binary(refusal.encode().into())).await;
+                        return close(hub, socket, close_code::PROTOCOL, &text).await;
                     }
                 },
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 Some(Ok(Message::Text(_))) => {
                     hub.own.frames_malformed.inc();
                     warn!(connection = id.0, "an agent sent text; its connection is closed");
-                    return close(socket, close_code::UNSUPPORTED, "frames are binary").await;
+                    return close(hub, socket, close_code::UNSUPPORTED, "frames are binary").await;
                 }
                 Some(Ok(Message::Close(_))) | None => return "closed by the agent".to_owned(),
                 Some(Err(error)) => {
@@ -120,7 +124,8 @@ async fn talk(
                 }
             },
             () = &mut hello_deadline, if !introduced => {
-                return close(socket, close_code::POLICY, "no hello within ten seconds").await;
+                hub.own.refused("silent");
+                return close(hub, socket, close_code::POLICY, "no hello within ten seconds").await;
             }
         }
     }
@@ -167,10 +172,27 @@ impl Room {
     }
 }
 
-async fn close(socket: &mut WebSocket, code: u16, why: &str) -> String {
+/// Sends a message. Whoever takes nothing is let go by the server below (`secure`, `server.rs`) after 30 s; here that is said and counted.
+async fn send(hub: &Hub, socket: &mut WebSocket, message: Message) -> Result<(), String> {
+    let sent = socket.send(message).await;
+    sent.map_err(|error| {
+        if timed_out(&error) {
+            hub.own.refused("stuck");
+            warn!("an agent has taken nothing for 30 s; its connection is closed");
+        }
+        in_one_line(&error)
+    })
+}
+
+fn timed_out(error: &(dyn std::error::Error + 'static)) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|io| io.kind() == ErrorKind::TimedOut) || error.source().is_some_and(timed_out)
+}
+
+async fn close(hub: &Hub, socket: &mut WebSocket, code: u16, why: &str) -> String {
     // RFC 6455, 5.5: a close frame's reason has at most 123 bytes.
     let reason: String = why.chars().take(100).collect();
     // The other side may be gone; then there is nobody to tell.
-    let _ = socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+    let _ = send(hub, socket, Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
     why.to_owned()
 }

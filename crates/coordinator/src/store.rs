@@ -1,20 +1,25 @@
 //! History and notes on disk, in one file, written by a thread of its own: an agent is told that its events are safe when they are.
 //!
-//! The file is bounded in entries and in age. One of another form (a newer version's) is moved aside, never changed.
+//! The file is bounded in entries and in age. One of another form (a newer version's), and one that is damaged, is moved aside, never
+//! changed.
+
+mod writer;
 
 use crate::findings;
 use crate::hub::Hub;
 use rdmascope_control::coordinator::{
-    Acknowledgement, ConnectionId, Coordinator, EventRow, FindingKey, Maintenance,
+    Acknowledgement, ConnectionId, Coordinator, EventRow, FindingKey, Maintenance, Taken,
 };
 use rdmascope_expose::api::{EventView, IncidentView};
 use rdmascope_model::EndpointName;
-use redb::{Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Weak};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, PoisonError, RwLock};
 use tracing::{error, info, warn};
+use writer::Writer;
 
 /// Version of the file's form.
 const FORM: u64 = 1;
@@ -22,11 +27,9 @@ const EVENTS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("event
 const NOTES: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("notes");
 const INCIDENTS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("incidents");
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
+/// By node: the run of its agent, and the number of its last event that is among [`EVENTS`].
+const TAKEN: TableDefinition<'static, &str, (u64, u64)> = TableDefinition::new("taken");
 
-/// Events that are kept: a thousand nodes with a hundred events each, about 40 MB.
-const EVENTS_MAX: u64 = 100_000;
-/// How long events are kept.
-const DAYS_MAX: u64 = 30;
 /// Memory that the database may use for its pages, bytes.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
 /// Orders that may wait; the disk of a coordinator that has so many is broken.
@@ -38,7 +41,7 @@ const FILE: &str = "history.redb";
 type Result<T> = std::result::Result<T, redb::Error>;
 
 enum Order {
-    Events(Vec<EventView>, Option<(ConnectionId, u64)>),
+    Events(Vec<EventView>, Option<(ConnectionId, Taken)>),
     Notes(Notes),
     Incidents(Vec<IncidentView>),
 }
@@ -53,27 +56,63 @@ pub(crate) struct Notes {
     pins: Vec<(String, String)>,
 }
 
-/// The file, open.
+/// The file, while it is open: after an error of the disk it is closed, and opened again before the next try.
+#[derive(Clone)]
+struct Shelf {
+    folder: PathBuf,
+    database: Arc<RwLock<Option<Database>>>,
+}
+
+impl Shelf {
+    fn new(folder: &Path, database: Database) -> Self {
+        Self { folder: folder.to_owned(), database: Arc::new(RwLock::new(Some(database))) }
+    }
+
+    /// Does something with the file.
+    fn with<T>(&self, act: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
+        let read = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        match &*read {
+            Some(database) => act(database),
+            None => Err(redb::Error::DatabaseClosed),
+        }
+    }
+
+    /// Opens it where it is not open.
+    fn open(&self) -> Result<()> {
+        let mut slot = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        if slot.is_none() {
+            *slot = Some(open_or_begin_anew(&self.folder)?);
+        }
+        Ok(())
+    }
+
+    /// The database takes nothing more after an error of the disk.
+    fn close(&self) {
+        *self.database.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// The file, and who writes it.
 pub(crate) struct Store {
-    database: Arc<Database>,
+    shelf: Shelf,
     orders: SyncSender<Order>,
 }
 
 impl Store {
     /// Opens or makes the file in `folder`, gives the state what is in it, and starts the writer.
     pub(crate) fn open(hub: &Arc<Hub>, folder: &Path) -> Option<Self> {
-        match open(folder) {
+        match open_or_begin_anew(folder) {
             Ok(database) => {
-                let database = Arc::new(database);
                 if let Err(error) = restore(hub, &database) {
                     error!(%error, "the kept history cannot be read; it is left as it is, and nothing is added");
                     return None;
                 }
                 let (orders, waiting) = sync_channel(ORDERS_MAX);
-                let (writer, hub) = (Arc::clone(&database), Arc::downgrade(hub));
+                let shelf = Shelf::new(folder, database);
+                let writer = Writer::new(shelf.clone(), Arc::downgrade(hub));
                 let thread = std::thread::Builder::new().name("history".to_owned());
-                match thread.spawn(move || write_all(&writer, &waiting, &hub)) {
-                    Ok(_) => Some(Self { database, orders }),
+                match thread.spawn(move || writer.write_all(&waiting)) {
+                    Ok(_) => Some(Self { shelf, orders }),
                     Err(error) => {
                         error!(%error, "the history cannot be kept: no thread for it");
                         None
@@ -88,7 +127,7 @@ impl Store {
     }
 
     /// Writes events down; false when they cannot even wait for it.
-    pub(crate) fn events(&self, events: Vec<EventView>, then: Option<(ConnectionId, u64)>) -> bool {
+    pub(crate) fn events(&self, events: Vec<EventView>, then: Option<(ConnectionId, Taken)>) -> bool {
         self.orders.try_send(Order::Events(events, then)).is_ok()
     }
 
@@ -109,27 +148,58 @@ impl Store {
         limit: usize,
         wanted: impl Fn(&EventView) -> bool,
     ) -> Result<Vec<EventView>> {
-        let read = self.database.begin_read()?;
-        let table = read.open_table(EVENTS)?;
-        let mut found = Vec::new();
-        for entry in table.range(..before)?.rev() {
-            let (_, bytes) = entry?;
-            if let Ok(event) = serde_json::from_slice::<EventView>(bytes.value())
-                && wanted(&event)
-            {
-                found.push(event);
-                if found.len() == limit {
-                    break;
+        self.shelf.with(|database| {
+            let read = database.begin_read()?;
+            let table = read.open_table(EVENTS)?;
+            let mut found = Vec::new();
+            for entry in table.range(..before)?.rev() {
+                let (_, bytes) = entry?;
+                if let Ok(event) = serde_json::from_slice::<EventView>(bytes.value())
+                    && wanted(&event)
+                {
+                    found.push(event);
+                    if found.len() == limit {
+                        break;
+                    }
                 }
             }
+            Ok(found)
+        })
+    }
+}
+
+/// Opens the file; one that is damaged is moved aside first, for whoever wants to look into it, and in place of one before it.
+fn open_or_begin_anew(folder: &Path) -> Result<Database> {
+    match open(folder) {
+        Err(error) if is_damaged(&error) => {
+            let aside = folder.join(format!("{FILE}.damaged"));
+            error!(%error, aside = %aside.display(), "the kept history is damaged; it is moved aside, and a new one begins");
+            std::fs::rename(folder.join(FILE), &aside).map_err(redb::Error::Io)?;
+            open(folder)
         }
-        Ok(found)
+        other => other,
+    }
+}
+
+/// The file is not what it should be; a folder that cannot be written, a full disk or another process that has it is something else.
+fn is_damaged(error: &redb::Error) -> bool {
+    match error {
+        redb::Error::Corrupted(_)
+        | redb::Error::UpgradeRequired(_)
+        | redb::Error::TableTypeMismatch { .. }
+        | redb::Error::TableIsMultimap(_)
+        | redb::Error::RepairAborted => true,
+        redb::Error::Io(error) => matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof),
+        _ => false,
     }
 }
 
 fn open(folder: &Path) -> Result<Database> {
     let path = folder.join(FILE);
-    let database = Builder::new().set_cache_size(CACHE_BYTES).create(&path)?;
+    // Unchecked, a file that something else has changed may end the whole program later.
+    let mut builder = Builder::new();
+    builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
+    let database = builder.create(&path)?;
     let form = {
         let write = database.begin_write()?;
         let form = {
@@ -141,6 +211,7 @@ fn open(folder: &Path) -> Result<Database> {
             write.open_table(EVENTS)?;
             write.open_table(NOTES)?;
             write.open_table(INCIDENTS)?;
+            write.open_table(TAKEN)?;
             found.unwrap_or(FORM)
         };
         write.commit()?;
@@ -177,6 +248,12 @@ fn restore(hub: &Hub, database: &Database) -> Result<()> {
     for entry in read.open_table(INCIDENTS)?.iter()? {
         incidents.extend(serde_json::from_slice::<IncidentView>(entry?.1.value()).ok());
     }
+    let mut taken = Vec::new();
+    for entry in read.open_table(TAKEN)?.iter()? {
+        let (node, mark) = entry?;
+        let (run, number) = mark.value();
+        taken.push(Taken { node: node.value().to_owned(), run, number });
+    }
     info!(
         events = events.len(),
         acknowledged = acknowledged.len(),
@@ -185,91 +262,11 @@ fn restore(hub: &Hub, database: &Database) -> Result<()> {
     );
     hub.write(|state, _| {
         state.restore_health(events, last_number, acknowledged, maintenance);
+        state.restore_taken(taken);
         state.restore_pins(pins);
     });
     hub.restore_incidents(&incidents);
     Ok(())
-}
-
-/// Writes as long as somebody gives orders; orders that wait are written together.
-fn write_all(database: &Database, orders: &Receiver<Order>, hub: &Weak<Hub>) {
-    while let Ok(first) = orders.recv() {
-        let all: Vec<Order> = std::iter::once(first).chain(orders.try_iter().take(ORDERS_MAX)).collect();
-        if let Err(error) = write(database, &all) {
-            error!(%error, "the history could not be written: is the disk full?");
-            continue;
-        }
-        let Some(hub) = hub.upgrade() else { return };
-        for order in all {
-            if let Order::Events(_, Some((connection, number))) = order {
-                hub.write(|state, _| state.kept(connection, number));
-            }
-        }
-    }
-}
-
-fn write(database: &Database, orders: &[Order]) -> Result<()> {
-    let write = database.begin_write()?;
-    {
-        let mut events = write.open_table(EVENTS)?;
-        let mut notes = write.open_table(NOTES)?;
-        let mut incidents = write.open_table(INCIDENTS)?;
-        let mut newest = 0;
-        for order in orders {
-            match order {
-                Order::Events(rows, _) => {
-                    for row in rows {
-                        // These types always have a JSON form.
-                        let bytes = serde_json::to_vec(row).unwrap_or_default();
-                        events.insert(row.number, bytes.as_slice())?;
-                        newest = newest.max(row.at_ms);
-                    }
-                }
-                Order::Notes(all) => {
-                    let bytes = serde_json::to_vec(all).unwrap_or_default();
-                    notes.insert("all", bytes.as_slice())?;
-                }
-                Order::Incidents(all) => replace(&mut incidents, all)?,
-            }
-        }
-        prune(&mut events, newest)?;
-    }
-    write.commit()?;
-    Ok(())
-}
-
-/// Puts these incidents in the place of those that are there; one that has not changed costs nothing.
-fn replace(table: &mut redb::Table<'_, u64, &[u8]>, incidents: &[IncidentView]) -> Result<()> {
-    for incident in incidents {
-        let bytes = serde_json::to_vec(incident).unwrap_or_default();
-        let same = table.get(incident.id)?.is_some_and(|known| known.value() == bytes);
-        if !same {
-            table.insert(incident.id, bytes.as_slice())?;
-        }
-    }
-    table.retain(|id, _| incidents.iter().any(|incident| incident.id == id))?;
-    Ok(())
-}
-
-/// Removes the oldest events while there are too many, or while they are too old.
-fn prune(events: &mut redb::Table<'_, u64, &[u8]>, newest_ms: u64) -> Result<()> {
-    let oldest_ms = newest_ms.saturating_sub(DAYS_MAX * 24 * 3600 * 1000);
-    loop {
-        let Some((number, at_ms)) = oldest(events)? else { return Ok(()) };
-        if events.len()? <= EVENTS_MAX && at_ms >= oldest_ms {
-            return Ok(());
-        }
-        events.remove(number)?;
-    }
-}
-
-/// Number and time of the oldest event; one that cannot be read counts as old.
-fn oldest(events: &redb::Table<'_, u64, &[u8]>) -> Result<Option<(u64, u64)>> {
-    let first = events.first()?;
-    Ok(first.map(|(number, bytes)| {
-        let at_ms = serde_json::from_slice::<EventView>(bytes.value()).map_or(0, |event| event.at_ms);
-        (number.value(), at_ms)
-    }))
 }
 
 impl Notes {
@@ -319,7 +316,7 @@ mod tests {
         Arc::new(Hub::new(Settings::default(), 1, Clock::new(), Access::default(), false, 100).unwrap())
     }
 
-    fn folder(name: &str) -> std::path::PathBuf {
+    fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("rdmascope-store-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
@@ -456,6 +453,67 @@ mod tests {
         let day = 24 * 3600 * 1000;
         assert!(store.events(shown(&[row(1, day), row(2, 2 * day), row(3, 31 * day + day / 2)]), None));
         assert_eq!(wait_for(&store, 2).last().unwrap().number, 2);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn up_to_where_an_agent_has_told_comes_back_with_what_it_told() {
+        let folder = folder("taken");
+        let first = hub();
+        let store = Store::open(&first, &folder).unwrap();
+        let taken = Taken { node: "n1".to_owned(), run: 7, number: 3 };
+        assert!(store.events(shown(&[row(1, 1_000)]), Some((ConnectionId(1), taken.clone()))));
+        wait_for(&store, 1);
+        drop((store, first));
+        drop(reopened(&folder));
+        let database = opened(&folder);
+        let read = database.begin_read().unwrap();
+        let mark = read.open_table(TAKEN).unwrap().get("n1").unwrap().map(|mark| mark.value());
+        assert_eq!(mark, Some((7, 3)));
+        drop((read, database));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// The same for the file alone.
+    fn opened(folder: &Path) -> Database {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            match open(folder) {
+                Ok(database) => return database,
+                Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_short_or_changed_anywhere_is_moved_aside_or_read_and_never_ends_the_program() {
+        let folder = folder("damaged");
+        let path = folder.join(FILE);
+        drop(open(&folder).unwrap());
+        let whole = std::fs::read(&path).unwrap();
+        let mut aside = 0;
+        for at in 0..40_usize {
+            let place = at * whole.len() / 40;
+            for cut in [true, false] {
+                let mut bytes = whole.clone();
+                if cut {
+                    bytes.truncate(place);
+                } else {
+                    let end = bytes.len().min(place + 512);
+                    bytes[place..end].fill(0xa5);
+                }
+                std::fs::write(&path, &bytes).unwrap();
+                let _ = std::fs::remove_file(folder.join("history.redb.damaged"));
+                let database = open_or_begin_anew(&folder).unwrap_or_else(|e| panic!("{place} {cut}: {e}"));
+                database.begin_read().unwrap().open_table(EVENTS).unwrap();
+                if let Ok(kept) = std::fs::read(folder.join("history.redb.damaged")) {
+                    aside += 1;
+                    assert!(kept == bytes, "what is moved aside is not changed");
+                }
+            }
+        }
+        assert!(aside >= 40, "every file that is cut short, but for the empty one: {aside}");
         std::fs::remove_dir_all(folder).unwrap();
     }
 

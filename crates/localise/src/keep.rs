@@ -16,6 +16,11 @@ use crate::texts::{NO_TEXT, Texts};
 use crate::{EndpointIndex, Matrix, Measured, ping};
 use rdmascope_model::{Metric, Wall};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What was measured before this coordinator began is dated by another clock, or by this one before it was set. A time that lies further
+/// ahead than this says nothing of an age; up to this, a cell looks newer than it is by at most as much, the shortest time one is fresh for.
+pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(60);
 
 /// What was kept cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +61,7 @@ impl Matrix {
     }
 
     /// Takes back what [`Self::keep`] wrote, where nothing newer is there. `numbers` says who had which number then. Answers how many
-    /// cells were taken; one that makes no sense is left out, and none gets a time after `now`.
+    /// cells were taken; one that makes no sense is left out, and so is one from far ahead ([`CLOCK_AHEAD_MAX`]); none gets a time after `now`.
     ///
     /// # Errors
     /// The bytes are not what was written.
@@ -172,7 +177,8 @@ impl Taking<'_> {
         let mut taken = 0;
         for (target, mut row) in lines {
             let Some(&target) = self.numbers.get(target as usize) else { continue };
-            if target == self.source || !sound(&row) {
+            let ageless = row::at(&row).since(self.now) > CLOCK_AHEAD_MAX;
+            if target == self.source || ageless || !sound(&row) {
                 continue;
             }
             let [low, high, ..] = row::stamped::<2>(row::kind(&row), row::at(&row).min(self.now));
@@ -321,6 +327,15 @@ mod tests {
         let (mut early, numbers) = matrix(&["a", "b", "c", "d", "e"]);
         early.take_back(&parts(&before, at[0])[0], &numbers, Wall(5)).unwrap();
         assert_eq!(early.cell(Metric::Latency, numbers[0], numbers[1]).at(), Some(Wall(5)));
+        // The clock was an hour ahead when it was kept, and has been put right: it may be of any age.
+        let hour = 3_600_000;
+        let (mut ahead, of) = matrix(&["a", "b"]);
+        let (cause, step, side) = (Cause::PortDown, Step::Admit, Side::Target);
+        let failure = Failure { cause, step, side, evidence: String::new() };
+        assert!(ahead.fail(Metric::Latency, of[0], of[1], Wall(hour), &failure));
+        let (mut later, numbers) = matrix(&["a", "b"]);
+        assert_eq!(later.take_back(&parts(&ahead, of[0])[0], &numbers, Wall(5)), Ok(0));
+        assert_eq!(later.take_back(&parts(&ahead, of[0])[0], &numbers, Wall(hour - 60_000)), Ok(1));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use columns::{Columns, NOTHING, Wanted};
 pub use group::{Group, PairRail, RAILS_NAMED_MAX};
 pub use incident::{Change, Incident, IncidentState, Incidents, Names};
 pub use judge::{Input, Judge, Judged, Look, Retest, Told};
-pub use keep::KeptError;
+pub use keep::{CLOCK_AHEAD_MAX, KeptError};
 pub use light::Light;
 pub use matrix::{EndpointIndex, Matrix};
 pub use median::median;

@@ -43,6 +43,16 @@ pub struct Now {
     pub wall: Wall,
 }
 
+impl Now {
+    /// The same moment with a wall clock that has not gone back since `last`: one that was set back goes on from where it was, or what
+    /// is old would be as good as new for as long as it was set back.
+    #[must_use]
+    pub fn going_on_from(self, last: Self) -> Self {
+        let since = u64::try_from(self.mono.since(last.mono).as_millis()).unwrap_or(u64::MAX);
+        Self { wall: self.wall.max(Wall(last.wall.0.saturating_add(since))), ..self }
+    }
+}
+
 impl fmt::Display for Wall {
     /// RFC 3339 in UTC with milliseconds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -128,6 +138,15 @@ mod tests {
         assert_eq!(Wall(951_782_400_000).to_string(), "2000-02-29T00:00:00.000Z");
         assert_eq!(Wall(1_796_000_000_123).to_string(), "2026-11-30T00:53:20.123Z");
         assert_eq!(Wall(0).to_string(), "1970-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_goes_on_and_one_that_is_set_ahead_is_followed() {
+        let at = |seconds: u64, wall| Now { mono: Mono(seconds * 1_000_000_000), wall: Wall(wall) };
+        let last = at(10, 500_000);
+        assert_eq!(at(12, 502_000).going_on_from(last), at(12, 502_000));
+        assert_eq!(at(12, 9).going_on_from(last), at(12, 502_000));
+        assert_eq!(at(12, 900_000).going_on_from(last), at(12, 900_000));
     }
 
     #[test]

@@ -1,17 +1,20 @@
 //! A coordinator and its agents, driven by one queue of events in the order of their time.
 
+use crate::audit::Audit;
+use crate::disk::Disk;
 use crate::fabric::{Fabric, Shared};
+use crate::host::Host;
 use crate::mesh_told::MeshTold;
 use crate::pinged::Pinged;
 use crate::random::{DIGEST_START, Random, digest};
+use crate::rival::Rival;
 use crate::running::{Meshes, Stir};
 use crate::transport::SimTransport;
 use crate::wires::{Parcel, Wires};
 use rdmascope_control::agent::{self, Agent, Identity};
-use rdmascope_control::coordinator::{self, ConnectionId, Coordinator, Settings};
-use rdmascope_link::FindingBrief;
+use rdmascope_control::coordinator::{ConnectionId, Coordinator, Settings};
 use rdmascope_model::{EndpointInfo, EndpointName, Fabric as Kind, LeaseId, Mono, Now, Wall};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -50,6 +53,10 @@ pub(crate) enum Happening {
     Looked(usize, LeaseId),
     WakeAgent(usize),
     WakeCoordinator,
+    /// The second coordinator wants to be woken.
+    WakeRival,
+    /// The coordinator's disk has written.
+    Written,
     Fabric,
     /// Something in the mesh of pings.
     Mesh(Stir),
@@ -57,50 +64,6 @@ pub(crate) enum Happening {
 
 /// A place in the queue: when, and in which order at the same time.
 pub(crate) type Key = (Mono, u64);
-
-/// One node.
-pub(crate) struct Host {
-    pub(crate) node: String,
-    pub(crate) machine: String,
-    pub(crate) runs: u64,
-    /// Absent while its process is dead.
-    pub(crate) process: Option<(Agent, SimTransport)>,
-    pub(crate) mesh: MeshTold,
-    pub(crate) endpoints: Vec<EndpointInfo>,
-    /// What its checks find.
-    pub(crate) findings: Vec<FindingBrief>,
-    pub(crate) connection: Option<ConnectionId>,
-    /// Its process does not run, and what arrives waits in its sockets.
-    pub(crate) stopped: bool,
-    pub(crate) waiting: VecDeque<Happening>,
-    /// Nothing gets through between it and the coordinator.
-    pub(crate) partitioned: bool,
-    pub(crate) held_up: VecDeque<Happening>,
-    /// Milliseconds by which its clock is ahead.
-    pub(crate) clock_ms: i64,
-    /// Who holds its device, while somebody does.
-    pub(crate) holder: Option<String>,
-    pub(crate) wakeup: Option<Key>,
-}
-
-impl Host {
-    /// The same host on a copy of its fabric.
-    pub(crate) fn fork(&self, fabric: &Shared) -> Self {
-        let process = self.process.as_ref();
-        Self {
-            node: self.node.clone(),
-            machine: self.machine.clone(),
-            process: process.map(|(agent, transport)| (agent.clone(), transport.on(fabric))),
-            mesh: self.mesh.clone(),
-            endpoints: self.endpoints.clone(),
-            findings: self.findings.clone(),
-            waiting: self.waiting.clone(),
-            held_up: self.held_up.clone(),
-            holder: self.holder.clone(),
-            ..*self
-        }
-    }
-}
 
 /// A whole cluster on a virtual clock.
 pub struct Cluster {
@@ -113,6 +76,16 @@ pub struct Cluster {
     /// Connections that the coordinator has open, and whose they are.
     pub(crate) connections: BTreeMap<ConnectionId, usize>,
     pub(crate) connections_made: u64,
+    /// The coordinator's clock as its state knows it, and as its machine has it: milliseconds ahead.
+    pub(crate) coordinator_clock_ms: [i64; 2],
+    pub(crate) disk: Option<Disk>,
+    pub(crate) old_disks: Vec<Disk>,
+    pub(crate) rival: Option<Rival>,
+    /// What happens is the second coordinator's affair.
+    pub(crate) rivals_turn: bool,
+    /// So many frames in a million break their connection instead of arriving.
+    pub(crate) breaks: u32,
+    pub(crate) audit: Audit,
     pub(crate) wires: Wires,
     pub(crate) queue: BTreeMap<Key, Happening>,
     pub(crate) meshes: Meshes,
@@ -153,6 +126,13 @@ impl Cluster {
             epoch: 1,
             connections: BTreeMap::new(),
             connections_made: 0,
+            coordinator_clock_ms: [0; 2],
+            disk: None,
+            old_disks: Vec::new(),
+            rival: None,
+            rivals_turn: false,
+            breaks: 0,
+            audit: Audit::default(),
             wires: Wires::default(),
             queue: BTreeMap::new(),
             meshes: Meshes::default(),
@@ -172,23 +152,7 @@ impl Cluster {
         for endpoint in &endpoints {
             self.fabric.borrow_mut().plug(&endpoint.name, endpoint.rate_bps.unwrap_or_default());
         }
-        self.hosts.push(Host {
-            node: node.to_owned(),
-            machine,
-            runs: 0,
-            process: None,
-            mesh: MeshTold::default(),
-            endpoints,
-            findings: Vec::new(),
-            connection: None,
-            stopped: false,
-            waiting: VecDeque::new(),
-            partitioned: false,
-            held_up: VecDeque::new(),
-            clock_ms: 0,
-            holder: None,
-            wakeup: None,
-        });
+        self.hosts.push(Host::new(node, machine, endpoints));
         self.start_agent(self.hosts.len() - 1);
     }
 
@@ -197,6 +161,7 @@ impl Cluster {
         let transport = SimTransport::new(&self.fabric);
         let it = &mut self.hosts[host];
         it.runs += 1;
+        it.events = [0; 2];
         let identity = Identity {
             node: it.node.clone(),
             instance: it.runs,
@@ -206,6 +171,7 @@ impl Cluster {
         };
         it.process = Some((Agent::new(identity), transport));
         it.mesh = MeshTold::default();
+        self.audit_start(host);
         self.look(host);
         let soon = self.random.below(20);
         self.after(Duration::from_millis(soon), Happening::Dial(host));
@@ -220,7 +186,9 @@ impl Cluster {
     /// The coordinator's clocks.
     #[must_use]
     pub fn now(&self) -> Now {
-        Now { mono: self.now, wall: Wall(WALL_START + self.now.0 / 1_000_000) }
+        let wall =
+            Wall((WALL_START + self.now.0 / 1_000_000).saturating_add_signed(self.coordinator_clock_ms[0]));
+        Now { mono: self.now, wall }
     }
 
     /// The coordinator.
@@ -323,9 +291,11 @@ impl Cluster {
                     assert!(wakeup.is_none_or(|at| at > self.now), "an agent asks to be woken again at once");
                 }
             }
-            Happening::WakeCoordinator => {
-                self.coordinator_wakeup = None;
-                self.tell_coordinator(coordinator::Event::Tick);
+            Happening::WakeCoordinator => self.wake_coordinator(),
+            Happening::WakeRival => self.as_rival(Self::wake_coordinator),
+            Happening::Written => {
+                self.written();
+                self.as_rival(Self::written);
             }
             Happening::Fabric => {
                 self.fabric_wakeup = None;
@@ -347,6 +317,8 @@ impl Cluster {
             Happening::Look(host) => (6, *host as u64, &[]),
             Happening::WakeAgent(host) => (7, *host as u64, &[]),
             Happening::WakeCoordinator => (8, 0, &[]),
+            Happening::WakeRival => (14, 0, &[]),
+            Happening::Written => (15, 0, &[]),
             Happening::Fabric => (9, 0, &[]),
             Happening::Looked(host, _) => (10, *host as u64, &[]),
             Happening::Mesh(Stir::Sent(due)) => (11, due.end as u64, &[]),

@@ -6,6 +6,7 @@ use rdmascope_control::agent::{self, Agent};
 use rdmascope_control::coordinator::{self, ConnectionId, Coordinator};
 use rdmascope_link::{ToAgent, ToCoordinator};
 use rdmascope_model::{LeaseId, Now, Wall};
+use rdmascope_probe::mesh::MeshCommand;
 use rdmascope_transport::Transport;
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ const LOOK_TAKES: Duration = Duration::from_millis(3);
 impl Cluster {
     pub(crate) fn host_now(&self, host: usize) -> Now {
         let now = self.now();
-        Now { wall: Wall(now.wall.0.saturating_add_signed(self.hosts[host].clock_ms)), ..now }
+        let ahead = self.hosts[host].clock_ms - self.coordinator_clock_ms[0];
+        Now { wall: Wall(now.wall.0.saturating_add_signed(ahead)), ..now }
     }
 
     pub(crate) fn dial(&mut self, host: usize) {
@@ -26,13 +28,21 @@ impl Cluster {
         if it.process.is_none() || it.connection.is_some() {
             return;
         }
-        if it.stopped || it.partitioned || self.coordinator.is_none() {
+        let there = self.coordinator.is_some() || self.rival.is_some();
+        if it.stopped || it.cut != [false; 2] || !there {
             return self.redial(host);
         }
         self.connections_made += 1;
         let connection = ConnectionId(self.connections_made);
         it.connection = Some(connection);
-        self.connections.insert(connection, host);
+        let rivals = self.rival.is_some() && (self.coordinator.is_none() || self.random.chance(500_000));
+        if rivals {
+            self.as_rival(|it| {
+                it.connections.insert(connection, host);
+            });
+        } else {
+            self.connections.insert(connection, host);
+        }
         self.tell_agent(host, agent::Event::Connected);
     }
 
@@ -42,6 +52,10 @@ impl Cluster {
     }
 
     pub(crate) fn look(&mut self, host: usize) {
+        if self.hosts[host].stopped {
+            self.hosts[host].waiting.push_back(Happening::Look(host));
+            return;
+        }
         let endpoints = self.hosts[host].endpoints.clone();
         let idle = endpoints.iter().map(|endpoint| (endpoint.name.clone(), Ok(()))).collect();
         let findings = self.hosts[host].findings.clone();
@@ -61,11 +75,14 @@ impl Cluster {
 
     pub(crate) fn at_agent(&mut self, host: usize, connection: ConnectionId, parcel: Parcel) {
         let it = &mut self.hosts[host];
-        if it.partitioned {
+        if it.cut[0] {
             it.held_up.push_back(Happening::AtAgent(host, connection, parcel));
         } else if it.stopped {
             it.waiting.push_back(Happening::AtAgent(host, connection, parcel));
         } else if it.connection == Some(connection) {
+            if self.breaks_now(&parcel) {
+                return self.reset(host);
+            }
             match parcel {
                 Parcel::Frame(bytes) => self.frame_to_agent(host, &bytes),
                 Parcel::End => self.hang_up(host),
@@ -80,7 +97,9 @@ impl Cluster {
     fn frame_to_agent(&mut self, host: usize, bytes: &[u8]) {
         let frame =
             ToAgent::decode(bytes).expect("an agent can read what a coordinator of its version writes");
+        self.audit_frame(host, &frame);
         self.tell_agent(host, agent::Event::Frame(frame));
+        self.audit_epoch(host);
     }
 
     /// The agent's connection is over.
@@ -96,10 +115,16 @@ impl Cluster {
         reason = "a frame that its own program cannot read is a fault of that program"
     )]
     pub(crate) fn at_coordinator(&mut self, connection: ConnectionId, parcel: Parcel) {
+        if self.is_rivals(connection) {
+            return self.as_rival(|it| it.at_coordinator(connection, parcel));
+        }
         let Some(&host) = self.connections.get(&connection) else { return };
-        if self.hosts[host].partitioned {
+        if self.hosts[host].cut[1] {
             self.hosts[host].held_up.push_back(Happening::AtCoordinator(connection, parcel));
             return;
+        }
+        if self.breaks_now(&parcel) {
+            return self.reset(host);
         }
         let event = match parcel {
             Parcel::Frame(bytes) => {
@@ -139,7 +164,10 @@ impl Cluster {
             && let Some(action) = agent.poll_action()
         {
             match action {
-                agent::Action::Send(frame) => {
+                agent::Action::Send(mut frame) => {
+                    if let ToCoordinator::Hello(hello) = &mut frame {
+                        hello.protocol_max = hello.protocol_max.min(self.hosts[host].protocol);
+                    }
                     if let Some(connection) = self.hosts[host].connection {
                         self.send(connection, Towards::Coordinator, host, Parcel::Frame(frame.encode()));
                     }
@@ -150,12 +178,23 @@ impl Cluster {
                     }
                     self.hang_up(host);
                 }
-                agent::Action::Prepare(plan, endpoint) => transport.prepare(&plan, &endpoint, now),
+                agent::Action::Prepare(plan, endpoint) => {
+                    transport.prepare(&plan, &endpoint, now);
+                    self.audit_probe(host, plan.lease, "prepares");
+                }
                 agent::Action::Connect(lease, offer) => transport.connect(lease, &offer, now),
                 agent::Action::Look(lease, _) => self.after(LOOK_TAKES, Happening::Looked(host, lease)),
-                agent::Action::Start(lease) => transport.start(lease, now),
+                agent::Action::Start(lease) => {
+                    transport.start(lease, now);
+                    self.audit_probe(host, lease, "starts");
+                }
                 agent::Action::Close(lease) => transport.close(lease, now),
-                agent::Action::Mesh(command) => self.mesh_command(host, command),
+                agent::Action::Mesh(command) => {
+                    if let MeshCommand::Grant(grant) = &command {
+                        self.audit_grant(host, *grant);
+                    }
+                    self.mesh_command(host, command);
+                }
                 // No scheduler runs on a simulated node.
                 agent::Action::Drain(_) => {}
             }
@@ -177,6 +216,11 @@ impl Cluster {
         self.obey_coordinator();
     }
 
+    pub(crate) fn wake_coordinator(&mut self) {
+        self.coordinator_wakeup = None;
+        self.tell_coordinator(coordinator::Event::Tick);
+    }
+
     /// Does what the coordinator says, and remembers when it wants to be woken.
     pub(crate) fn obey_coordinator(&mut self) {
         while let Some(action) = self.coordinator.as_mut().and_then(Coordinator::poll_action) {
@@ -194,12 +238,9 @@ impl Cluster {
                         self.coordinator.iter_mut().for_each(|c| c.handle(closed.clone(), now));
                     }
                 }
-                coordinator::Action::Keep(_, Some((connection, number))) => {
-                    self.coordinator.iter_mut().for_each(|c| c.kept(connection, number));
-                }
+                coordinator::Action::Keep(rows, then) => self.keep((rows, then)),
                 coordinator::Action::Probed(_)
                 | coordinator::Action::Refused(_)
-                | coordinator::Action::Keep(_, None)
                 | coordinator::Action::KeepNotes => {}
             }
         }
@@ -210,7 +251,8 @@ impl Cluster {
         );
         if self.coordinator_wakeup.map(|key| key.0) != wanted {
             self.coordinator_wakeup.and_then(|key| self.queue.remove(&key));
-            self.coordinator_wakeup = wanted.map(|at| self.at(at, Happening::WakeCoordinator));
+            let wake = if self.rivals_turn { Happening::WakeRival } else { Happening::WakeCoordinator };
+            self.coordinator_wakeup = wanted.map(|at| self.at(at, wake.clone()));
         }
     }
 

@@ -3,8 +3,8 @@
 use crate::cluster::{Cluster, Happening, NOTICED_AFTER, healthy};
 use crate::wires::{Parcel, Towards};
 use rdmascope_control::agent::Event;
-use rdmascope_control::coordinator::Coordinator;
-use rdmascope_link::PauseFlags;
+use rdmascope_control::coordinator::{self, Coordinator};
+use rdmascope_link::{EventKind, NodeEvent, PauseFlags};
 use rdmascope_model::{Cause, EndpointInfo};
 use std::collections::VecDeque;
 
@@ -51,12 +51,90 @@ impl Cluster {
 
     /// Nothing gets through between an agent and the coordinator, and nobody is told.
     pub fn partition(&mut self, host: usize) {
-        self.hosts[host].partitioned = true;
+        self.hosts[host].cut = [true; 2];
+    }
+
+    /// Nothing gets through on one way between an agent and the coordinator, to the agent or from it, and nobody is told: a half-open
+    /// connection, as a firewall that forgot it leaves it.
+    pub fn cut_one_way(&mut self, host: usize, to_agent: bool) {
+        self.hosts[host].cut[usize::from(!to_agent)] = true;
+    }
+
+    /// Breaks an agent's connection in mid-air (RST): both ends know at once, and what is under way is lost.
+    pub fn reset(&mut self, host: usize) {
+        let Some(connection) = self.hosts[host].connection else { return };
+        let closed = coordinator::Event::Closed(connection);
+        self.wires.forget(connection);
+        if self.is_rivals(connection) {
+            self.as_rival(|it| {
+                it.connections.remove(&connection);
+                it.tell_coordinator(closed);
+            });
+        } else if self.connections.remove(&connection).is_some() {
+            self.tell_coordinator(closed);
+        }
+        if self.hosts[host].stopped {
+            self.hosts[host].waiting.push_back(Happening::AtAgent(host, connection, Parcel::End));
+        } else {
+            self.hang_up(host);
+        }
+    }
+
+    /// From now on so many frames in a million break their connection instead of arriving.
+    pub fn break_connections(&mut self, per_million: u32) {
+        self.breaks = per_million;
+    }
+
+    pub(crate) fn breaks_now(&mut self, parcel: &Parcel) -> bool {
+        matches!(parcel, Parcel::Frame(_)) && self.random.chance(self.breaks)
+    }
+
+    /// The newest protocol version that an agent speaks from its next connection on.
+    pub fn set_protocol(&mut self, host: usize, newest: u32) {
+        self.hosts[host].protocol = newest;
+    }
+
+    /// Something happens on a node, of which its agent tells, while it runs; [`Cluster::event_id`] says which it was.
+    pub fn event_on(&mut self, host: usize) {
+        let it = &mut self.hosts[host];
+        if it.process.is_none() {
+            return;
+        }
+        it.events[0] += 1;
+        let id = Self::event_id(it.runs, it.events[0]);
+        let event = NodeEvent {
+            number: 0,
+            at: self.host_now(host).wall,
+            kind: EventKind::StateChange,
+            subject: "sim0/1".to_owned(),
+            id,
+            before: String::new(),
+            after: String::new(),
+            text: "the port went down".to_owned(),
+            basis: None,
+        };
+        self.tell_agent(host, Event::Happened(vec![event]));
+    }
+
+    /// What an event is called in the history, by the run of its agent and its number.
+    #[must_use]
+    pub fn event_id(run: u64, number: u64) -> String {
+        format!("run-{run}-event-{number}")
+    }
+
+    /// Sets the clock of the coordinator's machine ahead by so many milliseconds. Its state follows at once where that is ahead of what it
+    /// was told before, and otherwise with the next start: `Now::going_on_from` holds it.
+    pub fn set_coordinator_clock(&mut self, ahead_ms: i64) {
+        let [told, machine] = &mut self.coordinator_clock_ms;
+        *machine = ahead_ms;
+        // Both coordinators, where there are two, look at the same clock.
+        let runs = self.coordinator.is_some() || self.rival.is_some();
+        *told = if runs { ahead_ms.max(*told) } else { ahead_ms };
     }
 
     /// The way between an agent and the coordinator is open again; what was under way arrives.
     pub fn heal(&mut self, host: usize) {
-        self.hosts[host].partitioned = false;
+        self.hosts[host].cut = [false; 2];
         let held_up: VecDeque<_> = std::mem::take(&mut self.hosts[host].held_up);
         for happening in held_up {
             self.at(self.now, happening);
@@ -139,16 +217,24 @@ impl Cluster {
     /// Kills the coordinator: every connection ends.
     pub fn kill_coordinator(&mut self) {
         self.coordinator = None;
+        if let Some(disk) = &mut self.disk {
+            let written = self.random.below(disk.under_way() as u64 + 1);
+            disk.killed(usize::try_from(written).unwrap_or(0));
+        }
         for (connection, host) in std::mem::take(&mut self.connections) {
             self.send(connection, Towards::Agent, host, Parcel::End);
         }
         self.obey_coordinator();
     }
 
-    /// Starts a coordinator that knows nothing, with a newer epoch.
+    /// Starts a coordinator with a newer epoch, which knows what is on its disk, and nothing without one.
     pub fn start_coordinator(&mut self) {
         self.epoch += 1;
         self.coordinator = Some(Coordinator::new(self.settings.clone(), self.epoch));
+        if self.rival.is_none() {
+            self.coordinator_clock_ms[0] = self.coordinator_clock_ms[1];
+        }
+        self.read_disk();
     }
 
     /// Does something to the fabric and what follows from it.

@@ -4,14 +4,17 @@
 //! product's own: the states of `control`, the sessions of `probe`, the frames of `link`. Only what they stand on is
 //! made up here: time, connections, and the [`Fabric`] that answers probes. The same seed gives the same run.
 
+mod audit;
 mod cluster;
 mod datagrams;
 mod deliver;
+mod disk;
 mod effects;
 mod exchange;
 mod fabric;
 mod faults;
 mod figures;
+mod host;
 mod leased;
 mod mesh;
 mod mesh_told;
@@ -20,6 +23,7 @@ mod packets;
 mod path;
 mod pinged;
 mod random;
+mod rival;
 mod running;
 pub mod suite;
 mod transport;
@@ -27,7 +31,9 @@ mod window;
 mod windows;
 mod wires;
 
+pub use audit::EventKey;
 pub use cluster::{Cluster, Shape};
+pub use disk::Disk;
 pub use exchange::Exchange;
 pub use fabric::{Fabric, OwnerId, Shared};
 pub use mesh::{Done, MeshFabric, Path, Report, WIRE_NS, mesh_name};

@@ -100,6 +100,11 @@ impl Cluster {
             queue: self.queue.clone(),
             random: crate::Random::new(seed),
             meshes: self.meshes.clone(),
+            disk: self.disk.clone(),
+            old_disks: self.old_disks.clone(),
+            // Nobody forks a cluster with two coordinators.
+            rival: None,
+            audit: self.audit.clone(),
             ..*self
         }
     }

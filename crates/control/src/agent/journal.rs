@@ -51,6 +51,10 @@ impl Journal {
         Some(ToCoordinator::Events(events))
     }
 
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }

@@ -224,6 +224,18 @@ impl Agent {
         self.sessions.len()
     }
 
+    /// The newest epoch that it ever obeyed; 0 before the first.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Events that wait until the coordinator has them for good.
+    #[must_use]
+    pub fn events_waiting(&self) -> usize {
+        self.journal.waiting()
+    }
+
     /// Events that were thrown away because the coordinator was away for too long.
     #[must_use]
     pub fn events_dropped(&self) -> u64 {
@@ -259,7 +271,7 @@ impl Agent {
             Event::Tick => self.tick(now),
         }
         self.sessions.take_results(|result| {
-            self.memory.keep(&result);
+            self.memory.keep(&result, now);
             if matches!(self.uplink, Uplink::Up { .. }) {
                 self.outbox.push_back(Action::Send(ToCoordinator::Results(vec![result])));
             }
@@ -352,7 +364,7 @@ impl Agent {
         self.send_inventory(now);
         self.send_facts();
         if restarted {
-            for results in self.memory.all() {
+            for results in self.memory.all(now) {
                 self.send(ToCoordinator::Results(results));
             }
         }

@@ -3,7 +3,7 @@
 use super::lease::place;
 use super::{Action, ConnectionId, Coordinator, Refusal, RowKind, settings};
 use rdmascope_link::{Hello, ProbeResult, RelayPayload, ToAgent, ToCoordinator, negotiate};
-use rdmascope_localise::{EndpointIndex, Measured, PingFigures};
+use rdmascope_localise::{CLOCK_AHEAD_MAX, EndpointIndex, Measured, PingFigures};
 use rdmascope_model::{Failure, LeaseId, Metric, Now, Outcome, Step};
 
 impl Coordinator {
@@ -130,6 +130,9 @@ impl Coordinator {
             return; // An agent cannot speak for another.
         }
         let Some(id) = result.lease else {
+            if result.measured_at.since(now.wall) > CLOCK_AHEAD_MAX {
+                return; // It may be of any age; not to know is better than to know the wrong thing.
+            }
             result.measured_at = result.measured_at.min(now.wall);
             return self.remembered(&result, now);
         };

@@ -117,6 +117,17 @@ pub struct EventRow {
     pub basis: Option<Vec<String>>,
 }
 
+/// Up to where a run of a node's agent has told its events: those up to this number are in the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Node.
+    pub node: String,
+    /// The run of its agent ([`rdmascope_link::Hello::instance`]).
+    pub run: u64,
+    /// The agent's number of the event.
+    pub number: u64,
+}
+
 /// A finding that somebody knows of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acknowledgement {
@@ -310,6 +321,11 @@ impl Health {
         self.maintenance = maintenance.into_iter().take(NOTES_MAX).collect();
     }
 
+    /// Brings back up to where agents had told their events, so that what they send again is not taken twice.
+    pub(super) fn restore_taken(&mut self, taken: Vec<Taken>) {
+        self.taken.extend(taken.into_iter().map(|taken| (taken.node, (taken.run, taken.number))));
+    }
+
     pub(super) fn acknowledge(&mut self, key: FindingKey, note: Option<Acknowledgement>) -> bool {
         match note {
             Some(note) if self.acknowledged.len() < NOTES_MAX || self.acknowledged.contains_key(&key) => {
@@ -411,6 +427,19 @@ mod tests {
 
     fn now(wall: u64) -> Now {
         Now { wall: Wall(wall), ..Now::default() }
+    }
+
+    #[test]
+    fn what_an_earlier_coordinator_wrote_down_and_could_not_acknowledge_is_not_taken_again() {
+        let mut health = Health::default();
+        health.restore_taken(vec![Taken { node: "a".to_owned(), run: 7, number: 2 }]);
+        let again = health.take_events("a", 7, vec![event(1), event(2), event(3)], now(9_000));
+        assert_eq!(again.iter().map(|row| row.number).collect::<Vec<_>>(), [1], "the third one alone is new");
+        assert_eq!(
+            health.take_events("a", 8, vec![event(1)], now(9_000)).len(),
+            1,
+            "another run counts anew"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How the coordinator's state keeps the nodes' health: frames in, notes of operators, and what is to be written down.
 
-use super::health::{Acknowledgement, EventRow, FindingKey, MAINTENANCE_MAX, Maintenance, RowKind};
+use super::health::{Acknowledgement, EventRow, FindingKey, MAINTENANCE_MAX, Maintenance, RowKind, Taken};
 use super::{Action, CommandError, ConnectionId, Coordinator, Drift, Health};
 use rdmascope_checks::{DRIFT, DRIFT_CAUSES};
 use rdmascope_link::{Fact, FindingBrief, NodeEvent, ToAgent};
@@ -28,6 +28,12 @@ impl Coordinator {
         self.silence();
     }
 
+    /// Brings back up to where agents had told their events when an earlier coordinator wrote them down: what it could not acknowledge any
+    /// more is sent again, and is not to be there twice.
+    pub fn restore_taken(&mut self, taken: Vec<Taken>) {
+        self.health.restore_taken(taken);
+    }
+
     /// A node's events up to this one are written down: the agent may forget them.
     pub fn kept(&mut self, connection: ConnectionId, number: u64) {
         if self.members.node(connection).is_some() {
@@ -43,7 +49,8 @@ impl Coordinator {
         let Some(last) = events.last().map(|event| event.number) else { return };
         let run = self.members.agent(node).map_or(0, |member| member.instance);
         let rows = self.health.take_events(node, run, events, now);
-        self.outbox.push_back(Action::Keep(rows, Some((connection, last))));
+        let taken = Taken { node: node.to_owned(), run, number: last };
+        self.outbox.push_back(Action::Keep(rows, Some((connection, taken))));
         self.matrix.touch();
     }
 

@@ -206,8 +206,11 @@ impl MeshGrants {
         Some(Change { base, parts })
     }
 
+    /// All of it, and never nothing: an agent that was not told of an empty book knows no base for what changes it.
     fn whole_book(&self, addresses: bool) -> Vec<Part> {
-        Part::all(&self.book.iter().collect::<Vec<_>>(), addresses)
+        let parts = Part::all(&self.book.iter().collect::<Vec<_>>(), addresses);
+        let nobody = Part { peers: Arc::default(), numbers: Arc::default(), removed: Vec::new() };
+        if parts.is_empty() { vec![nobody] } else { parts }
     }
 
     fn send_book(

@@ -46,7 +46,9 @@ pub use commands::CommandError;
 pub use continuous::{ContinuousPlan, Covering};
 pub use drift::{COMPARED, Drift};
 pub use found::{Found, FoundPair, Miss, NotRun};
-pub use health::{Acknowledgement, EventRow, FindingKey, Health, MAINTENANCE_MAX, Maintenance, RowKind};
+pub use health::{
+    Acknowledgement, EventRow, FindingKey, Health, MAINTENANCE_MAX, Maintenance, RowKind, Taken,
+};
 pub use history::{as_finding, finding_key};
 pub use members::{Endpoint, Member, Members};
 pub use order::SweepOrder;
@@ -107,9 +109,9 @@ pub enum Action {
     Probed(Probed),
     /// An agent was refused: nothing to do but to count it.
     Refused(Refusal),
-    /// Write these events down; then, where one is given, tell the connection that they are safe up to this number of the agent
+    /// Write these events down together with up to where their agent has told them; then tell the connection that they are safe
     /// ([`Coordinator::kept`]).
-    Keep(Vec<EventRow>, Option<(ConnectionId, u64)>),
+    Keep(Vec<EventRow>, Option<(ConnectionId, Taken)>),
     /// Write the acknowledgements and maintenances down.
     KeepNotes,
 }

@@ -164,6 +164,32 @@ fn dead_adapters_several_adapters_on_one_rail_and_rails_that_nobody_knows_are_co
 }
 
 #[test]
+fn any_shape_at_all_is_covered_once() {
+    let mut state = 1_u64;
+    // Numerical Recipes' generator: any numbers will do.
+    let mut below = |bound: u32| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u32 % bound
+    };
+    for seed in 0..150 {
+        let (nodes, rails, leaves) = (1 + below(14), 1 + below(4), 1 + below(6));
+        let mut all = Vec::new();
+        for node in 0..nodes {
+            for rail in 0..rails {
+                // An adapter may be dead, on no rail or on no leaf that anybody knows.
+                if below(8) > 0 {
+                    let leaf = (below(6) > 0).then(|| below(leaves));
+                    let rail = (below(9) > 0).then_some(rail);
+                    all.push(seat(all.len(), node, leaf, rail));
+                }
+            }
+        }
+        holds(&all, FULL, seed);
+        holds(&all, SAME_RAIL, seed);
+    }
+}
+
+#[test]
 fn fabrics_are_not_mixed_and_pings_spare_what_they_cover() {
     let mut all = cluster(6, 2, |node, _| Some(node / 2));
     all[3].fabric = Fabric::InfiniBand;

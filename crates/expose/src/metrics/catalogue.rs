@@ -292,11 +292,13 @@ catalogue! {
     KERNEL_READS = family(SELF, Scrape::Agent, Kind::Counter, "rdmascope_agent_kernel_reads_total", &["tier"],
         "Files, folders and links that the agent opened to read the machine, and its netlink questions, by the part that was read (see rdmascope_collector_duration_seconds).");
     AGENTS_REFUSED = family(SELF, Scrape::Coordinator, Kind::Counter, "rdmascope_agents_refused_total", &["reason"],
-        "Connections of agents that were refused: wrong token, unsupported version, frames out of order or about another node (conduct), a certificate for another node (identity), or too many of them (full).");
+        "Connections of agents that were refused: wrong token, unsupported version, frames out of order or about another node (conduct), a certificate for another node (identity), too many of them (full), no hello within ten seconds (silent), or one that takes nothing of what is sent, for 30 seconds or with 256 frames waiting (stuck).");
     CERTIFICATE_EXPIRY = family(SELF, Scrape::Both, Kind::Gauge, "rdmascope_tls_certificate_expiry_timestamp_seconds", &["file"],
         "When the first certificate of a file expires, in seconds since 1970; only where there are certificates (tls_dir).");
     CONNECTIONS_REFUSED = family(SELF, Scrape::Both, Kind::Counter, "rdmascope_http_connections_refused_total", &["reason"],
         "Connections that were not served: too many (full), too many of one address for ten seconds (address), not secure within ten seconds (slow), TLS failed (handshake), plain text to a port with TLS (plain).");
+    WRITES_FAILED = family(SELF, Scrape::Coordinator, Kind::Counter, "rdmascope_state_writes_failed_total", &["file"],
+        "Times that a file in state_dir could not be written (full disk, quota, permissions): the history of events with all notes (history), the matrix (matrix), the history of pairs (pairs). Events wait in memory and are written when it is possible again.");
     FRAMES_DELAYED = family(SELF, Scrape::Coordinator, Kind::Counter, "rdmascope_frames_delayed_total", &[],
         "Times that an agent had sent more than 1,024 frames at once or 500 a second and was kept waiting.");
     FRAMES_MALFORMED = family(SELF, Scrape::Coordinator, Kind::Counter, "rdmascope_frames_malformed_total", &[],

@@ -11,12 +11,16 @@ use super::Family;
 use super::catalogue::{
     AGENT_DROPPED, AGENT_PROBES, AGENT_RECONNECTS, AGENTS_REFUSED, CERTIFICATE_EXPIRY, CONNECTIONS_REFUSED,
     EVENTS, EVENTS_DROPPED, FRAMES_DELAYED, FRAMES_MALFORMED, KERNEL_READS, PROBE_FAILURES, PROBES,
+    WRITES_FAILED,
 };
 
 /// Parts of the machine that are read together.
 const TIERS: [&str; 5] = ["state", "counters", "statistics", "event", "slow"];
 
-const REFUSALS: [&str; 5] = ["token", "version", "conduct", "identity", "full"];
+const REFUSALS: [&str; 7] = ["token", "version", "conduct", "identity", "full", "silent", "stuck"];
+
+/// Files of the coordinator.
+const FILES: [&str; 3] = ["history", "matrix", "pairs"];
 
 /// Why connections are not served.
 const CONNECTION_REFUSALS: [&str; 5] = ["full", "address", "slow", "handshake", "plain"];
@@ -151,6 +155,7 @@ pub struct CoordinatorOwn {
     failures: IntCounterVec,
     refused: IntCounterVec,
     events: IntCounterVec,
+    writes_failed: IntCounterVec,
     /// A frame could not be understood.
     pub frames_malformed: IntCounter,
     /// An agent sent more than its share and was kept waiting.
@@ -168,6 +173,7 @@ impl CoordinatorOwn {
         let own = Self {
             probes: probe_counters(registry, &PROBES)?,
             events: counters(registry, &EVENTS)?,
+            writes_failed: counters(registry, &WRITES_FAILED)?,
             failures: counters(registry, &PROBE_FAILURES)?,
             refused: counters(registry, &AGENTS_REFUSED)?,
             frames_malformed: counter(registry, &FRAMES_MALFORMED)?,
@@ -179,6 +185,9 @@ impl CoordinatorOwn {
         }
         for kind in event_kinds {
             own.events.with_label_values(&[*kind]);
+        }
+        for file in FILES {
+            own.writes_failed.with_label_values(&[file]);
         }
         for reason in REFUSALS {
             own.refused.with_label_values(&[reason]);
@@ -213,8 +222,13 @@ impl CoordinatorOwn {
         self.events.with_label_values(&[kind]).inc();
     }
 
-    /// An agent was refused: for its `token`, its `version`, its `conduct`, the node in its certificate (`identity`), or because there
-    /// are too many (`full`).
+    /// A file could not be written: `history`, `matrix` or `pairs`.
+    pub fn write_failed(&self, file: &str) {
+        self.writes_failed.with_label_values(&[file]).inc();
+    }
+
+    /// An agent was refused: for its `token`, its `version`, its `conduct`, the node in its certificate (`identity`), because there are
+    /// too many (`full`), because it said no hello (`silent`), or because it takes nothing (`stuck`).
     pub fn refused(&self, reason: &str) {
         self.refused.with_label_values(&[reason]).inc();
     }

@@ -62,6 +62,42 @@ fn an_endpoint_is_named_with_its_effect_and_its_way() {
     blames(Fault::slow(endpoint(5), 1.6), 40, Effect::Slow, Way::Both);
 }
 
+/// Names of the endpoints that are blamed in the end, one list for each incident, when this node's is broken.
+fn blamed(seed: u64, order: &[usize], node: usize, loss: f64, slower: f64) -> Vec<Vec<String>> {
+    let mut world = World::in_order(seed, order, 1, 8);
+    let culprit = order.iter().position(|at| *at == node).unwrap();
+    let at = endpoint(u32::try_from(culprit).unwrap());
+    world.faults = vec![Fault { loss, slower, ..Fault::new(at) }];
+    world.warm_up();
+    world.run(60);
+    let name = |component: Component| match component {
+        Component::Endpoint(index) => world.matrix.name(index).node.clone(),
+        other => format!("{other:?}"),
+    };
+    world.open().into_iter().map(|components| components.into_iter().map(name).collect()).collect()
+}
+
+#[test]
+fn whichever_endpoint_breaks_is_named_whatever_its_number_and_however_many_healthy_ones_come() {
+    for seed in 0..6_u64 {
+        let mut random = super::world_random::Random(seed);
+        let mut below = |bound: usize| usize::try_from(random.draw() % bound as u64).unwrap();
+        let nodes = 16 + 8 * below(3);
+        let node = below(nodes);
+        let (loss, slower) = [(1.0, 1.0), (0.3, 1.0), (0.0, 1.8)][below(3)];
+        let own: Vec<usize> = (0..nodes).collect();
+        // Fisher and Yates: any order is as likely as any other.
+        let mut mixed = own.clone();
+        (1..nodes).rev().for_each(|at| mixed.swap(at, below(at + 1)));
+        let more: Vec<usize> = (0..nodes + 16).collect();
+        for (what, order) in [("as they are", &own), ("in another order", &mixed), ("with 16 more", &more)] {
+            let told = blamed(seed, order, node, loss, slower);
+            let what = format!("seed {seed}, {nodes} nodes {what}: loss {loss}, {slower} times as slow");
+            assert_eq!(told, [[format!("n{node}")]], "{what}");
+        }
+    }
+}
+
 #[test]
 fn a_dead_endpoint_is_named_within_ten_seconds() {
     for seed in 0..SEEDS {

@@ -49,9 +49,15 @@ pub(super) struct World {
 impl World {
     /// `nodes` with `rails` endpoints each, `per_leaf` nodes below each leaf of a rail.
     pub(super) fn new(seed: u64, nodes: usize, rails: usize, per_leaf: usize) -> Self {
+        Self::in_order(seed, &(0..nodes).collect::<Vec<_>>(), rails, per_leaf)
+    }
+
+    /// The same, whose nodes came in this order: endpoints are numbered by it.
+    pub(super) fn in_order(seed: u64, order: &[usize], rails: usize, per_leaf: usize) -> Self {
+        let nodes = order.len();
         let mut matrix = Matrix::default();
         let (mut of, leaves) = (Vec::new(), nodes.div_ceil(per_leaf));
-        for node in 0..nodes {
+        for &node in order {
             for rail in 0..rails {
                 let name = format!("n{node}/mlx5_{rail}/1").parse::<EndpointName>().unwrap();
                 matrix.intern(&name);

@@ -9,6 +9,8 @@ mod faults;
 #[cfg(test)]
 mod history;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod mesh;
 #[cfg(test)]
 mod paths;

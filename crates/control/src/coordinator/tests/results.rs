@@ -67,6 +67,15 @@ fn a_remembered_result_never_replaces_what_was_measured_since() {
 }
 
 #[test]
+fn a_remembered_result_from_an_hour_ahead_tells_no_age_and_is_not_taken() {
+    let mut bench = Bench::apart(quiet(), 2);
+    bench.frame(0, remembered(Wall(bench.now.wall.0 + 3_600_000), latency(77)));
+    assert_eq!(bench.cell(Metric::Latency, "n0", "n1"), Cell::Never);
+    bench.frame(0, remembered(Wall(bench.now.wall.0 + 3_000), latency(77)));
+    assert_eq!(bench.cell(Metric::Latency, "n0", "n1").at(), Some(bench.now.wall), "as of now at most");
+}
+
+#[test]
 fn a_remembered_result_may_name_a_peer_that_is_not_back_yet() {
     let mut bench = Bench::new(quiet());
     bench.hello(0, "n0", "m");
