@@ -4,6 +4,7 @@ pub mod dashboards;
 pub mod guest;
 pub mod machine;
 pub mod swarm;
+pub mod targets;
 
 use std::path::PathBuf;
 

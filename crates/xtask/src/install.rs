@@ -18,6 +18,8 @@ pub(crate) enum Need {
     Page,
     /// Making packages, and trying them.
     Package,
+    /// Fuzzing.
+    Fuzz,
 }
 
 struct Package {
@@ -73,6 +75,7 @@ const PACKAGES: &[Package] = &[
     package("lintian", Need::Package, "judges the .deb"),
     package("rpm", Need::Package, "rpmbuild makes the .rpm, and rpm tries it"),
     package("debootstrap", Need::Package, "makes the fresh root in which packages are tried"),
+    package("g++", Need::Fuzz, "compiles libFuzzer"),
     package("chromium", Need::Page, "the browser in which the web page is driven"),
     // The packages of Node.js itself bring npm along, and those of Debian stand in their way.
     Package {

@@ -7,6 +7,7 @@ mod dashboards;
 mod demo;
 mod error;
 mod faults;
+mod fuzz;
 mod install;
 mod lab;
 mod npm;
@@ -66,6 +67,8 @@ enum Task {
     Package(package::Options),
     /// Break simulated clusters in many ways, and see how often the verdict names what is broken.
     Faults(faults::Options),
+    /// Feed made-up bytes to everything that reads bytes of others, for a minute each; the kept corpus is what found most before.
+    Fuzz(fuzz::Options),
 }
 
 fn main() -> ExitCode {
@@ -105,6 +108,7 @@ fn run(task: Task) -> Result<u8> {
         Task::Page(options) => page::page(&options).map(|()| 0),
         Task::Package(options) => package::package(&options).map(|()| 0),
         Task::Faults(options) => faults::faults(options).map(exit_code),
+        Task::Fuzz(options) => fuzz::fuzz(&options).map(|()| 0),
     }
 }
 
