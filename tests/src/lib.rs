@@ -6,6 +6,7 @@ pub mod loopback;
 pub mod machine;
 pub mod prometheus;
 pub mod swarm;
+pub mod targets;
 
 use std::path::PathBuf;
 

@@ -6,6 +6,7 @@
 mod access;
 mod api;
 mod commands;
+mod decoders;
 mod diagnosis;
 mod discovery;
 mod epoch;
@@ -26,6 +27,7 @@ mod stream;
 mod sweeps;
 mod views;
 
+pub use decoders::DECODERS;
 pub use report::probe as probe_view;
 
 use access::Access;

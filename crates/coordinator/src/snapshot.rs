@@ -27,7 +27,7 @@ const PART_BYTES_MAX: usize = 96 << 20;
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// One of the two files.
-struct Kept {
+pub(crate) struct Kept {
     name: &'static str,
     what: &'static str,
     /// What its metric calls it.
@@ -38,14 +38,14 @@ struct Kept {
     parts: &'static [Option<Metric>],
 }
 
-const MATRIX: Kept = Kept {
+pub(crate) const MATRIX: Kept = Kept {
     name: "matrix.snapshot",
     what: "matrix",
     label: "matrix",
     magic: b"rdmsnap2",
     parts: &[Some(Metric::Latency), Some(Metric::Bandwidth), Some(Metric::Ping)],
 };
-const HISTORY: Kept = Kept {
+pub(crate) const HISTORY: Kept = Kept {
     name: "pairs.snapshot",
     what: "history of pairs",
     label: "pairs",
@@ -150,8 +150,11 @@ fn take(input: &mut impl Read, part: &mut Vec<u8>) -> io::Result<Option<()>> {
     }
     let mut sum = [0; 8];
     input.read_exact(&mut sum)?;
-    part.resize(length, 0);
-    input.read_exact(part)?;
+    // What the length says is not believed before it has come.
+    part.clear();
+    if input.take(length as u64).read_to_end(part)? < length {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
     if check(part) != u64::from_le_bytes(sum) {
         return Err(wrong("a part that is damaged".to_owned()));
     }
@@ -197,14 +200,18 @@ fn write(hub: &Hub, kept: &Kept, folder: &Path) -> io::Result<()> {
 }
 
 fn read(hub: &Hub, kept: &Kept, path: &Path) -> io::Result<usize> {
-    let mut input = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
+    read_from(hub, kept, &mut BufReader::with_capacity(BUFFER_BYTES, File::open(path)?))
+}
+
+/// The same of any bytes.
+pub(crate) fn read_from(hub: &Hub, kept: &Kept, input: &mut impl Read) -> io::Result<usize> {
     let mut magic = [0; MATRIX.magic.len()];
     input.read_exact(&mut magic)?;
     if &magic != kept.magic {
         return Err(wrong(format!("it is not a {} of this version", kept.what)));
     }
     let mut part = Vec::new();
-    if take(&mut input, &mut part)?.is_none() {
+    if take(input, &mut part)?.is_none() {
         return Err(wrong("it is cut short".to_owned()));
     }
     let names = std::str::from_utf8(&part).map_err(|error| wrong(error.to_string()))?;
@@ -212,7 +219,7 @@ fn read(hub: &Hub, kept: &Kept, path: &Path) -> io::Result<usize> {
     let names = names.map_err(|error| wrong(error.to_string()))?;
     let numbers = hub.write(|state, _| state.restore_names(&names));
     let mut count = 0;
-    while take(&mut input, &mut part)?.is_some() {
+    while take(input, &mut part)?.is_some() {
         // Cells of endpoints that are too many are the only ones that nobody knows.
         let taken = hub.write(|state, now| match kept.parts {
             [None] => state.restore_trails(&part, &numbers),

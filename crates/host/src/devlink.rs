@@ -113,12 +113,12 @@ fn handle(bus: &str, name: &str) -> Writer {
     Writer::default().text(attribute::BUS_NAME, bus).text(attribute::DEV_NAME, name)
 }
 
-fn is_of(answer: &[u8], bus: &str, name: &str) -> bool {
+pub(crate) fn is_of(answer: &[u8], bus: &str, name: &str) -> bool {
     let attributes = Attributes(answer);
     attributes.text(attribute::BUS_NAME) == Some(bus) && attributes.text(attribute::DEV_NAME) == Some(name)
 }
 
-fn reporter(answer: &[u8]) -> Option<HealthReporter> {
+pub(crate) fn reporter(answer: &[u8]) -> Option<HealthReporter> {
     let attributes = Attributes(answer);
     let reporter = attributes.nested(attribute::HEALTH_REPORTER);
     Some(HealthReporter {
@@ -131,13 +131,13 @@ fn reporter(answer: &[u8]) -> Option<HealthReporter> {
 }
 
 /// What stands on the board's label, else what the device calls itself.
-fn serial(info: &[u8]) -> Option<String> {
+pub(crate) fn serial(info: &[u8]) -> Option<String> {
     let told = |kind| Attributes(info).text(kind).and_then(|text| parse::plain(text).ok());
     let serial = told(attribute::INFO_BOARD_SERIAL_NUMBER).or_else(|| told(attribute::INFO_SERIAL_NUMBER));
     serial.filter(|serial| !serial.is_empty())
 }
 
-fn versions(info: &[u8], kind: u16) -> BTreeMap<String, String> {
+pub(crate) fn versions(info: &[u8], kind: u16) -> BTreeMap<String, String> {
     let version = |entry| {
         let entry = Attributes(entry);
         let plain = |kind: u16| entry.text(kind).and_then(|text| parse::plain(text).ok());
@@ -148,7 +148,7 @@ fn versions(info: &[u8], kind: u16) -> BTreeMap<String, String> {
 }
 
 /// The value that holds now. A true one is an attribute without a value, a false one is none.
-fn switch(answer: &[u8]) -> Option<bool> {
+pub(crate) fn switch(answer: &[u8]) -> Option<bool> {
     let list = Attributes(answer).nested(attribute::PARAM).nested(attribute::PARAM_VALUES_LIST);
     let value = |mode: u8| {
         let values = list.iter().filter(|(kind, _)| *kind == attribute::PARAM_VALUE);

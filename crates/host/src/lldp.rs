@@ -77,7 +77,7 @@ fn kept(tree: &Tree, index: u32) -> Reading<Lldp> {
     }
 }
 
-fn frames(mut bytes: &[u8]) -> Result<Vec<&[u8]>, String> {
+pub(crate) fn frames(mut bytes: &[u8]) -> Result<Vec<&[u8]>, String> {
     let mut frames = Vec::new();
     while !bytes.is_empty() {
         let (length, rest) = bytes.split_first_chunk::<8>().ok_or("it ends within a length")?;
@@ -90,7 +90,7 @@ fn frames(mut bytes: &[u8]) -> Result<Vec<&[u8]>, String> {
 }
 
 /// One frame. What a neighbour does not say is `Absent`; a frame that breaks off is wrong as a whole.
-fn lldp(frame: &[u8], age_seconds: u32) -> Result<Lldp, String> {
+pub(crate) fn lldp(frame: &[u8], age_seconds: u32) -> Result<Lldp, String> {
     let (header, mut rest) = frame.split_at_checked(ETHERNET_BYTES).ok_or("a frame in it is too short")?;
     if !header.ends_with(&LLDP_TYPE) {
         return Err("a frame in it is not LLDP".to_owned());

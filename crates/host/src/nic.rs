@@ -29,10 +29,10 @@ pub(crate) type Modules = Mutex<BTreeMap<String, (Instant, Reading<Module>)>>;
 type Statistics = BTreeMap<String, u64>;
 
 /// All that is asked of one device, but for its module.
-struct Details {
-    ethtool: Ethtool,
-    statistics: Reading<Statistics>,
-    dcb: Reading<Dcb>,
+pub(crate) struct Details {
+    pub(crate) ethtool: Ethtool,
+    pub(crate) statistics: Reading<Statistics>,
+    pub(crate) dcb: Reading<Dcb>,
     ecn: Ecn,
 }
 
@@ -154,7 +154,7 @@ fn is_captured(host: &Host, netdev: &str) -> bool {
         && files().value().is_some_and(|files| files.iter().any(|f| f != "addresses" && f != "lldp"))
 }
 
-fn details(host: &Host, netdev: &str) -> Details {
+pub(crate) fn details(host: &Host, netdev: &str) -> Details {
     Details {
         ethtool: ethtool(host, netdev),
         statistics: statistics(host, netdev),
@@ -222,7 +222,7 @@ fn statistics(host: &Host, netdev: &str) -> Reading<Statistics> {
     }
 }
 
-fn module(host: &Host, netdev: &str) -> Reading<Module> {
+pub(crate) fn module(host: &Host, netdev: &str) -> Reading<Module> {
     if !host.is_real() {
         return captured(host, netdev, "module", text::module::read);
     }

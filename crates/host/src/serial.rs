@@ -44,7 +44,7 @@ pub(crate) fn serial(tree: &Tree, known: &Serials, device: &Device) -> Reading<S
 }
 
 /// A read-only field; what is not printable is left out.
-fn field(bytes: &[u8], key: &[u8; 2]) -> Option<String> {
+pub(crate) fn field(bytes: &[u8], key: &[u8; 2]) -> Option<String> {
     let mut rest = bytes;
     while let [tag, low, high, tail @ ..] = rest {
         if tag & LARGE == 0 {

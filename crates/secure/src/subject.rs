@@ -45,7 +45,7 @@ impl Subject {
     ///
     /// # Errors
     /// It is no certificate.
-    pub(crate) fn of(der: &[u8]) -> Result<Self, String> {
+    pub fn of(der: &[u8]) -> Result<Self, String> {
         let (_, parsed) =
             X509Certificate::from_der(der).map_err(|error| format!("no certificate: {error}"))?;
         let wall = |time: x509_parser::time::ASN1Time| {

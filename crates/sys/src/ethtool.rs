@@ -180,7 +180,7 @@ impl StatisticNames {
 }
 
 /// What stands behind the number of names.
-fn texts(raw: &[u64], count: u32) -> Vec<String> {
+pub(crate) fn texts(raw: &[u64], count: u32) -> Vec<String> {
     let bytes: Vec<u8> = raw.iter().flat_map(|word| word.to_ne_bytes()).skip(4).collect();
     bytes.chunks_exact(STRING_BYTES).take(count as usize).map(text).collect()
 }

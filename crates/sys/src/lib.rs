@@ -20,6 +20,7 @@ mod ah;
 mod cm;
 mod context;
 mod cq;
+mod decoders;
 mod device;
 mod dl;
 mod error;
@@ -44,6 +45,7 @@ pub use cm::{
 };
 pub use context::{Context, DeviceAttributes};
 pub use cq::{Completion, CompletionChannel, CompletionQueue};
+pub use decoders::DECODERS;
 pub use device::Device;
 pub use dl::{DEFAULT_LIBRARY, Verbs};
 pub use error::{LoadError, QueuePairState, Verb, VerbError, failed_releases};

@@ -5,7 +5,7 @@
 //! kernel may neither fragment (`IP_PMTUDISC_PROBE`) nor go by an earlier path MTU. When the last datagram was sent, the source asks with a
 //! small one how many the target heard, so that loss has a direction where large packets do not come back.
 
-mod datagram;
+pub(crate) mod datagram;
 mod source;
 mod target;
 

@@ -3,12 +3,15 @@
 //! A transport never blocks its caller: commands return at once, what came of them is told by [`Transport::poll`].
 
 pub mod conformance;
+mod decoders;
 pub mod echo;
 pub mod mesh;
 mod sockets;
 pub mod tcp;
 pub mod verbs;
 mod worker;
+
+pub use decoders::DECODERS;
 
 use rdmascope_model::{Effects, EndpointInfo, LeaseId, Mono, ProbePlan};
 use rdmascope_probe::TransportEvent;

@@ -9,7 +9,7 @@ pub(crate) mod cm;
 pub(crate) mod device;
 mod gpu;
 pub(crate) mod keeper;
-mod offer;
+pub(crate) mod offer;
 mod parts;
 mod pin;
 mod ping_pong;

@@ -22,6 +22,8 @@ pub(crate) enum Need {
     Deploy,
     /// A Slurm of one node.
     Slurm,
+    /// Fuzzing.
+    Fuzz,
 }
 
 impl Need {
@@ -91,6 +93,7 @@ const PACKAGES: &[Package] = &[
     package("slurm-client", Need::Slurm, "scontrol and srun"),
     package("slurmctld", Need::Slurm, "Slurm's controller, which drains and resumes nodes"),
     package("slurmd", Need::Slurm, "Slurm on the node, which runs health check and prolog"),
+    package("g++", Need::Fuzz, "compiles libFuzzer"),
     package("chromium", Need::Page, "the browser in which the web page is driven"),
     // The packages of Node.js itself bring npm along, and those of Debian stand in their way.
     Package {

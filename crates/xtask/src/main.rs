@@ -8,6 +8,7 @@ mod demo;
 mod deploy;
 mod error;
 mod faults;
+mod fuzz;
 mod install;
 mod lab;
 mod npm;
@@ -78,6 +79,8 @@ enum Task {
     Faults(faults::Options),
     /// Let a cluster in the lab work for an hour, and see whether memory, file descriptors and queue pairs stay as they were.
     Soak(soak::Options),
+    /// Feed made-up bytes to everything that reads bytes of others, for a minute each; the kept corpus is what found most before.
+    Fuzz(fuzz::Options),
 }
 
 fn main() -> ExitCode {
@@ -115,6 +118,7 @@ fn run(task: Task) -> Result<u8> {
         Task::ScaleOut => services::scale_out().map(|()| 0),
         Task::Faults(options) => faults::faults(options).map(exit_code),
         Task::Soak(options) => soak::soak(&options).map(|()| 0),
+        Task::Fuzz(options) => fuzz::fuzz(&options).map(|()| 0),
     }
 }
 

@@ -40,7 +40,14 @@ pub(crate) enum Product {
         /// Name of the test target.
         name: &'static str,
     },
+    /// All fuzz targets in one program, with code that tells libFuzzer what each input reaches.
+    Fuzz,
 }
+
+/// What the compiler adds for libFuzzer: counters of edges, their places, and what is compared with what.
+const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
 
 /// The one program of the product.
 pub(crate) const RDMASCOPE: Product = Product::Program { package: "rdmascope-cli", name: "rdmascope" };
@@ -49,6 +56,7 @@ impl Product {
     fn name(self) -> &'static str {
         match self {
             Self::Program { name, .. } | Self::LabTest { name, .. } => name,
+            Self::Fuzz => "fuzz",
         }
     }
 
@@ -57,6 +65,17 @@ impl Product {
             Self::Program { package, name } => vec!["build", "--release", "-p", package, "--bin", name],
             Self::LabTest { package, name } => {
                 vec!["test", "-p", package, "--features", "lab", "--test", name, "--no-run"]
+            }
+            // With a target, what runs while building is compiled without those counters.
+            Self::Fuzz => {
+                vec![
+                    "build",
+                    "--release",
+                    "--manifest-path",
+                    "tests/fuzz/Cargo.toml",
+                    "--target",
+                    "host-tuple",
+                ]
             }
         }
     }
@@ -70,6 +89,12 @@ pub(crate) fn build(product: Product) -> Result<PathBuf> {
     if let (Product::Program { .. }, Some(revision)) = (product, revision()) {
         // `rdmascope --version` and its metrics say it.
         command.env("RDMASCOPE_REVISION", revision);
+    }
+    if let Product::Fuzz = product {
+        // A workspace of its own, built into the folder of this one.
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+        command.env("RUSTFLAGS", COVERAGE).env("CARGO_TARGET_DIR", target);
     }
     let what = format!("cargo {}", product.arguments().join(" "));
     let mut group = Group::start(&mut command)?;

@@ -48,8 +48,10 @@ impl Times {
     /// The latest such date that is not more than a day after the reading: a log holds no future, but zones differ.
     fn latest(&self, month: u32, day: u32, second: u32) -> Wall {
         let year = self.read_at.0 / 31_556_952_000 + 1970;
-        let at = |year| Wall(days(year, month, day) * 86_400_000 + u64::from(second) * 1_000);
-        let latest_possible = self.read_at.0 + 86_400_000;
+        // A capture says when it was read, and may say anything.
+        let start_of = |year| days(year, month, day).saturating_mul(86_400_000);
+        let at = |year| Wall(start_of(year).saturating_add(u64::from(second) * 1_000));
+        let latest_possible = self.read_at.0.saturating_add(86_400_000);
         let candidates = [year + 1, year, year.saturating_sub(1).max(1970)];
         candidates.into_iter().map(at).find(|wall| wall.0 <= latest_possible).unwrap_or(self.read_at)
     }
@@ -162,6 +164,13 @@ mod tests {
         assert!(on(11, 30).starts_with("2026-11-30"));
         assert!(on(12, 1).starts_with("2026-12-01"), "zones differ by a day at most");
         assert!(on(12, 2).starts_with("2025-12-02"));
+    }
+
+    #[test]
+    fn a_reading_at_the_end_of_all_time_has_a_time_too() {
+        let times = Times { read_at: Wall(u64::MAX), booted_at: Reading::Absent };
+        let latest = times.latest(12, 31, 86_399);
+        assert!(latest.0 > u64::MAX - 2 * 31_622_400_000, "within the last two years: {}", latest.0);
     }
 
     #[test]

@@ -195,6 +195,7 @@ mod tests {
         let mut archive = Archive::default();
         archive.put("sys/a/text", file("one\n\n== two\n\\== three\n\\four\n"));
         archive.put("sys/a/empty", file(""));
+        archive.put("sys/a/is it hex", file("0a\n"));
         archive.put("sys/a/binary", Entry::File((0..=255).collect()));
         archive.put("sys/a/zeros", Entry::File(vec![0; 100]));
         archive.put("sys/a/environ", Entry::File(b"A=1\0B=2\0".to_vec()));

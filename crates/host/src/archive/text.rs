@@ -104,13 +104,14 @@ impl fmt::Display for Archive {
                 Entry::Folder if self.has_below(path) => {}
                 Entry::Folder => writeln!(f, "++ {path}")?,
                 Entry::File(bytes) => match as_text(bytes) {
-                    Some(text) => {
+                    // A path that ends like the mark of the other form takes that form.
+                    Some(text) if !path.ends_with(" hex") => {
                         writeln!(f, "== {path}")?;
                         for line in text.lines() {
                             writeln!(f, "{}{line}", if is_escaped(line) { "\\" } else { "" })?;
                         }
                     }
-                    None => {
+                    _ => {
                         writeln!(f, "== {path} hex")?;
                         let parts: Vec<&[u8]> = bytes.chunks(HEX_BYTES).collect();
                         for same in parts.chunk_by(|a, b| a == b) {

@@ -42,7 +42,7 @@ struct Process {
 
 /// All that can tell whether a device is held.
 #[derive(Debug)]
-struct Signs {
+pub(crate) struct Signs {
     device: String,
     /// Processes, and queue pairs whose owner the kernel does not show.
     held: Reading<(Vec<Process>, u32)>,
@@ -69,7 +69,7 @@ impl Host {
     }
 }
 
-fn signs(tree: &Tree, device: &str) -> Signs {
+pub(crate) fn signs(tree: &Tree, device: &str) -> Signs {
     let queue_pairs = rdma_netlink::queue_pairs(tree, Some(device));
     let held = match &queue_pairs {
         Reading::Value(table) => Reading::Value(holders(tree, device, table)),
@@ -141,7 +141,7 @@ fn users(tree: &Tree) -> BTreeMap<u32, String> {
 }
 
 /// Nobody holds the device, or who does, or why that cannot be told.
-fn judge(signs: &Signs) -> Result<(), String> {
+pub(crate) fn judge(signs: &Signs) -> Result<(), String> {
     let mut found = Vec::new();
     let mut unknown = Vec::new();
     let device = &signs.device;

@@ -6,13 +6,13 @@ const LINE_MAX: usize = 8 * 1024;
 
 /// Collects bytes until a line is whole.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     begun: Vec<u8>,
 }
 
 impl Lines {
     /// Gives every line that is whole now to `each`, without its end.
-    pub(super) fn feed(&mut self, bytes: &[u8], each: &mut dyn FnMut(&str)) {
+    pub(crate) fn feed(&mut self, bytes: &[u8], each: &mut dyn FnMut(&str)) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let room = LINE_MAX.saturating_sub(self.begun.len());
             let whole = part.ends_with(b"\n");
@@ -30,7 +30,7 @@ impl Lines {
     }
 
     /// The last line of a file that does not end with a line end.
-    pub(super) fn end(&mut self, each: &mut dyn FnMut(&str)) {
+    pub(crate) fn end(&mut self, each: &mut dyn FnMut(&str)) {
         if !self.begun.is_empty() {
             each(&String::from_utf8_lossy(&self.begun));
             self.begun.clear();

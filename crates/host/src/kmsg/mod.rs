@@ -6,6 +6,7 @@ mod follow;
 mod lines;
 
 pub use follow::{LogBatch, LogEvent, LogFollower};
+pub(crate) use lines::Lines;
 
 use crate::{Clock, Host};
 use device::{Batch, Device};
@@ -168,19 +169,21 @@ fn whole(mut file: LogFile) -> Result<Vec<String>, String> {
 
 /// Counts the lines. Where the boot is not known, or lines would lie in the future (another boot, another machine), the last line is
 /// taken to be as old as the reading: order and distances stay right.
-fn take(tally: &mut Tally, lines: &[String], times: &Times, programs: bool) {
+pub(crate) fn take(tally: &mut Tally, lines: &[String], times: &Times, programs: bool) {
     let last = lines.iter().filter_map(|line| match parse(line).stamp {
         Stamp::SinceBoot(micros) => Some(micros / 1_000),
         Stamp::None | Stamp::At(_) | Stamp::ThisYear { .. } => None,
     });
     let mut times = times.clone();
     if let Some(last) = last.max() {
-        let fits = times.booted_at.value().is_some_and(|b| b.0 + last <= times.read_at.0 + AHEAD_MAX_MS);
+        let fits = times.booted_at.value().is_some_and(|booted| {
+            booted.0.saturating_add(last) <= times.read_at.0.saturating_add(AHEAD_MAX_MS)
+        });
         if !fits {
             times.booted_at = Reading::Value(Wall(times.read_at.0.saturating_sub(last)));
         }
     }
-    let mut number = None;
+    let mut number: Option<u64> = None;
     for line in lines {
         // After a kmsg record, a line that begins with a space belongs to its dictionary.
         if number.is_some() && line.starts_with(' ') {
@@ -188,7 +191,7 @@ fn take(tally: &mut Tally, lines: &[String], times: &Times, programs: bool) {
         }
         let sequence = kmsg_sequence(line);
         if let (Some(now), Some(before)) = (sequence, number) {
-            tally.lost(u64::saturating_sub(now, before + 1));
+            tally.lost(now.saturating_sub(before.saturating_add(1)));
         }
         number = sequence.or(number);
         if programs {

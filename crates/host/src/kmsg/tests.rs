@@ -54,6 +54,22 @@ fn a_capture_gives_both_of_its_logs() {
 }
 
 #[test]
+fn times_and_numbers_that_cannot_be_do_no_harm() {
+    let folder = Folder::new();
+    folder.write(
+        "rdmascope/kernel-log",
+        &format!("3,18446744073709551615,5,-;{FATAL}\n3,5,18446744073709551615,-;{FATAL}\nJan  1 00:00:00 h kernel: {FATAL}\n"),
+    );
+    let host = Host::new(folder.path().to_owned()).unwrap();
+    let mut machine = machine();
+    machine.taken_at = Wall(u64::MAX);
+    machine.system.booted_at = Reading::Value(Wall(u64::MAX - 1));
+    let log = KernelLogReader::new(None).read_now(&host, &Rules::builtin(), &machine);
+    assert_eq!((rules(&log).len(), log.value().unwrap().lines), (1, 3));
+    assert_eq!(log.value().unwrap().lost, 0, "a number below the one before it is another boot's");
+}
+
+#[test]
 fn a_given_file_stands_for_the_kernel_log_and_gaps_count_in_it() {
     let folder = Folder::new();
     folder.write("dmesg.txt", &format!("3,7,1000000,-;{FATAL}\n SUBSYSTEM=pci\n3,10,2000000,-;x\n"));

@@ -40,11 +40,11 @@ pub(crate) fn read(socket: &Socket, netdev: &str) -> Reading<Dcb> {
 }
 
 /// The DCBX mode bits.
-fn mode(answer: Attributes<'_>) -> Reading<u8> {
+pub(crate) fn mode(answer: Attributes<'_>) -> Reading<u8> {
     answer.u8(DCBX).map_or(Reading::Absent, Reading::Value)
 }
 
-fn settings(answer: Attributes<'_>, mode: Reading<u8>) -> Dcb {
+pub(crate) fn settings(answer: Attributes<'_>, mode: Reading<u8>) -> Dcb {
     let ieee = answer.nested(IEEE);
     let pfc = ieee.array::<2>(PFC);
     let found = |bytes: Option<u8>| bytes.map_or(Reading::Absent, Reading::Value);

@@ -54,9 +54,9 @@ pub(crate) fn read(socket: &Socket, netdev: &str) -> Ethtool {
 }
 
 /// An answer's attributes, or what was asked and why there is none.
-type Answer = Result<Vec<u8>, (String, Refusal)>;
+pub(crate) type Answer = Result<Vec<u8>, (String, Refusal)>;
 
-fn decoded(modes: &Answer, state: &Answer, fec: &Answer, pause: &Answer) -> Ethtool {
+pub(crate) fn decoded(modes: &Answer, state: &Answer, fec: &Answer, pause: &Answer) -> Ethtool {
     Ethtool {
         speed_mbps: field(modes, speed),
         autonegotiation: field(modes, |a| a.u8(AUTONEGOTIATION).map(|on| on == 1)),

@@ -212,20 +212,21 @@ fn request(question: Question, family: u16, attributes: &Writer, flags: u16, seq
 }
 
 /// The answers to one request, as they come.
-struct Answers {
+pub(crate) struct Answers {
     sequence: u32,
     /// Bytes between the netlink header and the attributes.
     header_bytes: usize,
-    found: Vec<Vec<u8>>,
+    /// The attributes of each answer.
+    pub(crate) found: Vec<Vec<u8>>,
 }
 
 impl Answers {
-    fn new(sequence: u32, header_bytes: usize) -> Self {
+    pub(crate) fn new(sequence: u32, header_bytes: usize) -> Self {
         Self { sequence, header_bytes, found: Vec::new() }
     }
 
     /// Takes the messages of one datagram; `true` when the last one has come.
-    fn take(&mut self, datagram: &[u8]) -> Result<bool, Refusal> {
+    pub(crate) fn take(&mut self, datagram: &[u8]) -> Result<bool, Refusal> {
         let odd = |e: netlink_packet_core::DecodeError| Refusal::Odd(e.to_string());
         let mut rest = datagram;
         while !rest.is_empty() {
@@ -263,7 +264,11 @@ impl Answers {
 }
 
 fn refused(code: i32, words: String) -> Refusal {
-    Refusal::Errno(Errno::from_raw_os_error(code.saturating_neg()), words)
+    match code.saturating_neg() {
+        // The kernel's errors (`MAX_ERRNO` in `include/linux/err.h`); of another number none can be made.
+        errno @ 1..=4095 => Refusal::Errno(Errno::from_raw_os_error(errno), words),
+        other => Refusal::Odd(format!("the kernel answered with {other}, which is no error number")),
+    }
 }
 
 /// `NLMSGERR_ATTR_MSG`: the kernel's words, behind the header (or all, when not capped) of the request.

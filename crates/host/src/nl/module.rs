@@ -13,11 +13,11 @@ const I2C_ADDRESS: u16 = 6;
 const DATA: u16 = 7;
 
 /// Half a page: the most that the kernel reads at once.
-const HALF: usize = 128;
+pub(crate) const HALF: usize = 128;
 
 /// One half of a page. Offsets in it are those of the standards, less 128 in the upper half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Half {
+pub(crate) struct Half {
     /// 0x50; 0x51 is the second memory of an SFP.
     address: u8,
     page: u8,
@@ -31,7 +31,7 @@ const fn upper(page: u8) -> Half {
 const LOWER: Half = Half { address: 0x50, page: 0, upper: false };
 const SFP_DIAGNOSTICS: Half = Half { address: 0x51, page: 0, upper: false };
 
-type Bytes = [u8; HALF];
+pub(crate) type Bytes = [u8; HALF];
 
 /// The module of a network device; `Absent` where there is none, or the driver cannot look. Slow (I2C): some ten milliseconds a page.
 pub(crate) fn read(socket: &Socket, netdev: &str) -> Reading<Module> {
@@ -59,9 +59,10 @@ pub(crate) fn read(socket: &Socket, netdev: &str) -> Reading<Module> {
     }
 }
 
-type Read<'a> = &'a dyn Fn(Half) -> Result<Bytes, Refusal>;
+pub(crate) type Read<'a> = &'a dyn Fn(Half) -> Result<Bytes, Refusal>;
 
-fn decoded(what: &str, lower: &Bytes, read: Read<'_>) -> Reading<Module> {
+/// What a module's pages say; `read` gives one.
+pub(crate) fn decoded(what: &str, lower: &Bytes, read: Read<'_>) -> Reading<Module> {
     let (identifier, decode): (&str, Decode) = match lower[0] {
         0x03 => ("SFP", sff_8472),
         0x0c => ("QSFP", sff_8636),

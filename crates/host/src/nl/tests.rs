@@ -184,3 +184,11 @@ fn a_veth_has_link_modes_and_nothing_that_needs_hardware() {
     assert!(matches!(&gone, Reading::Failed(why) if why.contains("No such device")), "{gone:?}");
     assert!(matches!(dcb::read(&Socket::dcb().unwrap(), "vx"), Reading::Failed(_)));
 }
+
+#[test]
+fn a_refusal_with_a_number_that_is_no_error_is_odd_and_no_panic() {
+    assert_eq!(refused(-19, String::new()), Refusal::Errno(Errno::NODEV, String::new()));
+    for code in [i32::MIN, -16_777_216, -4_096, 5] {
+        assert!(matches!(refused(code, String::new()), Refusal::Odd(_)), "{code}");
+    }
+}

@@ -79,12 +79,12 @@ impl RdmaEvents {
 }
 
 /// Whether the settings of the subsystem say that changes are told.
-fn is_monitor(settings: Option<&[u8]>) -> bool {
+pub(crate) fn is_monitor(settings: Option<&[u8]>) -> bool {
     settings.is_some_and(|answer| Attributes(answer).u8(attribute::SYS_MONITOR_MODE) == Some(1))
 }
 
 /// One message of the group (`rdma_nl_notify_event` in `drivers/infiniband/core/nldev.c`); each is a datagram of its own.
-fn event(datagram: &[u8]) -> Option<RdmaEvent> {
+pub(crate) fn event(datagram: &[u8]) -> Option<RdmaEvent> {
     let kind = datagram.get(4..6)?.try_into().ok().map(u16::from_ne_bytes)?;
     let attributes = Attributes(datagram.get(HEADER..)?);
     let what = attributes.u8(attribute::EVENT_TYPE).filter(|_| kind == MONITOR)?;

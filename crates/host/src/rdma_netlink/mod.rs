@@ -7,7 +7,8 @@ mod events;
 mod queue_pairs;
 
 pub use events::{RdmaEvent, RdmaEvents};
-pub(crate) use queue_pairs::queue_pairs;
+pub(crate) use events::{event, is_monitor};
+pub(crate) use queue_pairs::{queue_pairs, summary, table};
 
 use crate::nl::{Attributes, NO_SUBSYSTEM, Question, RdmaQuestion, Refusal, Socket, Writer};
 use crate::parse;
@@ -88,7 +89,7 @@ pub(crate) struct Asked {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
+pub(crate) struct Known {
     index: u32,
     ports: u32,
 }
@@ -152,14 +153,14 @@ impl Asked {
 }
 
 /// Of a device the kernel gives the number of its ports in the place of a port's number.
-fn device(answer: &[u8]) -> Option<(String, Known)> {
+pub(crate) fn device(answer: &[u8]) -> Option<(String, Known)> {
     let attributes = Attributes(answer);
     let name = attributes.text(attribute::DEV_NAME)?.to_owned();
     let index = attributes.u32(attribute::DEV_INDEX)?;
     Some((name, Known { index, ports: attributes.u32(attribute::PORT_INDEX)? }))
 }
 
-fn statistics(answer: &[u8]) -> BTreeMap<String, u64> {
+pub(crate) fn statistics(answer: &[u8]) -> BTreeMap<String, u64> {
     let entries = Attributes(answer).nested(attribute::STAT_HWCOUNTERS);
     let counter = |(kind, entry): (u16, _)| {
         let entry = Attributes(entry);

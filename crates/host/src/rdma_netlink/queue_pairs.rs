@@ -58,7 +58,7 @@ fn of_device(
 }
 
 /// How many queue pairs the device has, shown or not.
-fn summary(answer: &[u8]) -> u64 {
+pub(crate) fn summary(answer: &[u8]) -> u64 {
     let entries = Attributes(answer).nested(attribute::RES_SUMMARY);
     let of = |kind: u16, entry| {
         let entry = Attributes(entry);
@@ -70,9 +70,14 @@ fn summary(answer: &[u8]) -> u64 {
 }
 
 /// The parts of a dump, added up for each owner.
-fn table(device: &str, answers: &[Vec<u8>], total: u64, comm: &dyn Fn(u32) -> String) -> Vec<QueuePairs> {
+pub(crate) fn table(
+    device: &str,
+    answers: &[Vec<u8>],
+    total: u64,
+    comm: &dyn Fn(u32) -> String,
+) -> Vec<QueuePairs> {
     let mut owners: BTreeMap<(u8, Option<u32>, String), u32> = BTreeMap::new();
-    let (mut listed, mut hidden) = (0, 0);
+    let (mut listed, mut hidden) = (0, 0_u32);
     for answer in answers {
         let entries = Attributes(answer).nested(attribute::RES_QP);
         for (_, entry) in entries.iter().filter(|(kind, _)| *kind == attribute::RES_QP_ENTRY) {
@@ -91,7 +96,7 @@ fn table(device: &str, answers: &[Vec<u8>], total: u64, comm: &dyn Fn(u32) -> St
             *owners.entry(owner).or_default() += 1;
         }
     }
-    hidden += u32::try_from(total.saturating_sub(listed)).unwrap_or(u32::MAX);
+    hidden = hidden.saturating_add(u32::try_from(total.saturating_sub(listed)).unwrap_or(u32::MAX));
     let device = device.to_owned();
     let shown = owners.into_iter().map(|((port, pid, kernel), count)| {
         let name = match pid {
@@ -161,6 +166,8 @@ mod tests {
         let answers = [part(&[job(), entry(Some(1), None, None)])];
         let seen = table("mlx5_0", &answers, 4, &comm);
         assert_eq!(seen, [row(1, Some(4711), "python3 -u", 1), row(0, None, "-", 3)]);
+        // A number that cannot be is the largest one, not a small one.
+        assert_eq!(table("mlx5_0", &answers, u64::MAX, &comm)[1].count, u32::MAX);
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl LinkEvents {
     }
 }
 
-fn event_of(payload: &NetlinkPayload<RouteNetlinkMessage>) -> Option<LinkEvent> {
+pub(crate) fn event_of(payload: &NetlinkPayload<RouteNetlinkMessage>) -> Option<LinkEvent> {
     match payload {
         NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
             link::name(link).map(LinkEvent::LinkChanged)

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub(crate) const PAIRS: [&str; 3] = ["veth", "netkit", "vxcan"];
 
 /// The network devices by name.
-pub(super) fn joined(
+pub(crate) fn joined(
     links: &[LinkMessage],
     addresses: Result<Vec<AddressMessage>, String>,
 ) -> BTreeMap<String, Netdev> {
@@ -32,7 +32,7 @@ pub(super) fn joined(
 }
 
 /// Names of the network devices by kernel index.
-pub(super) fn names(links: &[LinkMessage]) -> BTreeMap<u32, String> {
+pub(crate) fn names(links: &[LinkMessage]) -> BTreeMap<u32, String> {
     links.iter().filter_map(|link| Some((link.header.index, name(link)?))).collect()
 }
 

@@ -4,9 +4,10 @@ mod events;
 mod link;
 mod routing;
 
+pub(crate) use events::event_of;
 pub use events::{LinkEvent, LinkEvents};
-pub(crate) use link::PAIRS;
-pub(crate) use routing::routing;
+pub(crate) use link::{PAIRS, joined, names};
+pub(crate) use routing::{own_rules, routes, routing, unresolved};
 
 use futures_util::TryStreamExt as _;
 use netlink_packet_route::link::LinkMessage;
@@ -45,9 +46,7 @@ pub(crate) async fn dump() -> Reading<BTreeMap<String, Netdev>> {
         (links, addresses)
     };
     match tokio::time::timeout(DUMP_DEADLINE, both).await {
-        Ok((Ok(links), addresses)) => {
-            Reading::Value(link::joined(&links, addresses.map_err(|e| e.to_string())))
-        }
+        Ok((Ok(links), addresses)) => Reading::Value(joined(&links, addresses.map_err(|e| e.to_string()))),
         Ok((Err(why), _)) => Reading::Failed(why),
         Err(_) => Reading::Failed(too_late()),
     }

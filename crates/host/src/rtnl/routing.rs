@@ -20,7 +20,7 @@ use std::net::IpAddr;
 /// million routes would cost every look a second.
 const ENTRIES_MAX: usize = 10_000;
 
-type Names = BTreeMap<u32, String>;
+pub(crate) type Names = BTreeMap<u32, String>;
 
 /// Where packets go, in the network namespace that we run in.
 pub(crate) async fn routing() -> Routing {
@@ -73,7 +73,7 @@ fn name_of(names: &Names, index: u32) -> String {
 }
 
 /// The unicast routes of one message: one for each next hop. The table `local` has our own addresses only.
-fn routes(message: &RouteMessage, names: &Names) -> Vec<Route> {
+pub(crate) fn routes(message: &RouteMessage, names: &Names) -> Vec<Route> {
     let mut table = u32::from(message.header.table);
     let (mut to, mut hops, mut gateway, mut netdev) = (None, Vec::new(), None, None);
     for attribute in &message.attributes {
@@ -126,7 +126,7 @@ fn via_ip(via: &RouteVia) -> Option<IpAddr> {
     }
 }
 
-fn own_rules(rules: &[RuleMessage]) -> u32 {
+pub(crate) fn own_rules(rules: &[RuleMessage]) -> u32 {
     let own = rules.iter().filter(|rule| of_ip(rule.header.family) && !is_kernels(rule)).count();
     u32::try_from(own).unwrap_or(u32::MAX)
 }
@@ -156,7 +156,7 @@ fn is_kernels(rule: &RuleMessage) -> bool {
     bare && header.action == RuleAction::ToTable && is_kernels_own(priority, table)
 }
 
-fn unresolved(message: &NeighbourMessage, names: &Names) -> Option<Neighbour> {
+pub(crate) fn unresolved(message: &NeighbourMessage, names: &Names) -> Option<Neighbour> {
     let state = match message.header.state {
         NeighbourState::Failed => "FAILED",
         NeighbourState::Incomplete => "INCOMPLETE",

@@ -89,7 +89,7 @@ const PRIVATE_DATA: usize = 28;
 const PRIVATE_DATA_LENGTH: usize = 284;
 
 impl ConnectionEvent {
-    pub(super) fn from_words(words: &[u32; EVENT_WORDS]) -> Self {
+    pub(crate) fn from_words(words: &[u32; EVENT_WORDS]) -> Self {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let length = usize::from(bytes[PRIVATE_DATA_LENGTH]).min(PRIVATE_DATA_MAX);
         Self {

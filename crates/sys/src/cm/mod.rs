@@ -9,7 +9,7 @@
 //! connections and listeners.
 
 mod event;
-mod wire;
+pub(crate) mod wire;
 
 use std::fmt;
 use std::fs::{File, OpenOptions};

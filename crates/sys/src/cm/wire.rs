@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::{ConnectionAddresses, ConnectionParameters, PRIVATE_DATA_MAX};
 
 /// 32-bit words of `struct rdma_ucm_event_resp`.
-pub(super) const EVENT_WORDS: usize = 336 / 4;
+pub(crate) const EVENT_WORDS: usize = 336 / 4;
 /// 32-bit words of `struct rdma_ucm_query_addr_resp`.
-pub(super) const ADDRESSES_WORDS: usize = 280 / 4;
+pub(crate) const ADDRESSES_WORDS: usize = 280 / 4;
 /// Bytes of the kernel's `struct sockaddr_storage`.
 const STORAGE: usize = 128;
 /// Bytes for private data in `struct rdma_ucm_conn_param`.
@@ -168,7 +168,7 @@ fn milliseconds(limit: Duration) -> u32 {
 }
 
 /// Reads `struct rdma_ucm_query_addr_resp`: node GUID (8), port (1), reserved (1), P_Key (2), both lengths (2 and 2), both addresses.
-pub(super) fn addresses(answer: &[u32; ADDRESSES_WORDS]) -> Option<ConnectionAddresses> {
+pub(crate) fn addresses(answer: &[u32; ADDRESSES_WORDS]) -> Option<ConnectionAddresses> {
     let bytes: Vec<u8> = answer.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let local = address(bytes.get(16..16 + STORAGE)?)?;
     let peer = address(bytes.get(16 + STORAGE..16 + 2 * STORAGE)?);

@@ -3,7 +3,7 @@
 use crate::sockets::Token;
 
 /// The shortest datagram.
-pub(super) const HEADER_BYTES: usize = 28;
+pub(crate) const HEADER_BYTES: usize = 28;
 const KIND_AT: usize = 16;
 const NUMBER_AT: usize = 20;
 const HEARD_AT: usize = 24;
@@ -21,14 +21,14 @@ pub(super) enum Kind {
 
 /// What a datagram of the own probe says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(crate) struct Header {
     pub(super) kind: Kind,
     pub(super) number: u32,
     pub(super) heard: u32,
 }
 
 impl Header {
-    pub(super) fn write(&self, token: &Token, datagram: &mut [u8]) {
+    pub(crate) fn write(&self, token: &Token, datagram: &mut [u8]) {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..KIND_AT].copy_from_slice(token);
         bytes[KIND_AT] = self.kind as u8;
@@ -38,7 +38,7 @@ impl Header {
     }
 
     /// `None` for what is not of this probe.
-    pub(super) fn read(token: &Token, datagram: &[u8]) -> Option<Self> {
+    pub(crate) fn read(token: &Token, datagram: &[u8]) -> Option<Self> {
         let header = datagram.first_chunk::<HEADER_BYTES>()?;
         let number = |at: usize| Some(u32::from_be_bytes(*header.get(at..)?.first_chunk()?));
         let kind = [Kind::Echo, Kind::Count, Kind::Over].into_iter().find(|k| *k as u8 == header[KIND_AT])?;

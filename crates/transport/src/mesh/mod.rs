@@ -9,13 +9,13 @@
 
 mod helper;
 mod leases;
-mod offer;
+pub(crate) mod offer;
 mod open;
 mod poller;
 mod port;
 mod ports;
 mod queue;
-mod waited;
+pub(crate) mod waited;
 mod wake;
 mod watch;
 

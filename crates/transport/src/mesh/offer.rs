@@ -9,7 +9,7 @@ const LENGTH: usize = 4 + 1 + 16 + 2 + 4 + 4 + 4 + 4;
 
 /// Where one side takes datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Offer {
+pub(crate) struct Offer {
     pub(super) role: Role,
     pub(super) address: DatagramAddress,
     pub(super) batch: u32,
@@ -23,7 +23,7 @@ fn role_code(role: Role) -> u8 {
 }
 
 impl Offer {
-    pub(super) fn to_bytes(self) -> Vec<u8> {
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.push(role_code(self.role));
         bytes.extend(self.address.gid.0);
@@ -35,7 +35,7 @@ impl Offer {
     }
 
     /// Reads the offer that the peer of `own` role made; in words, what is wrong with it.
-    pub(super) fn from_bytes(bytes: &[u8], own: Role) -> Result<Self, &'static str> {
+    pub(crate) fn from_bytes(bytes: &[u8], own: Role) -> Result<Self, &'static str> {
         let bytes: &[u8; LENGTH] = bytes.try_into().map_err(|_| "wrong length")?;
         if bytes[..4] != MAGIC {
             return Err("another transport or version");

@@ -13,7 +13,7 @@ pub(super) struct Waited {
 
 /// Between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wait {
+pub(crate) struct Wait {
     /// Nanoseconds ready to run and not running.
     pub(super) ns: u64,
     /// How often it got a processor.
@@ -39,7 +39,7 @@ impl Waited {
     }
 }
 
-fn parse(line: &[u8]) -> Option<Wait> {
+pub(crate) fn parse(line: &[u8]) -> Option<Wait> {
     let mut numbers = std::str::from_utf8(line).ok()?.split_ascii_whitespace().skip(1);
     Some(Wait { ns: numbers.next()?.parse().ok()?, runs: numbers.next()?.parse().ok()? })
 }

@@ -49,7 +49,7 @@ pub(super) struct Peer {
 
 /// What a peer's offer says of its door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Called {
+pub(crate) struct Called {
     port: u16,
     token: u64,
 }
@@ -62,7 +62,7 @@ impl Called {
 }
 
 /// Takes a door off the end of the peer's offer.
-pub(super) fn split(offer: &[u8]) -> Result<(&[u8], Called), Trouble> {
+pub(crate) fn split(offer: &[u8]) -> Result<(&[u8], Called), Trouble> {
     let parts = offer.split_last_chunk::<OFFER_LENGTH>().map(|(rest, [a, b, token @ ..])| {
         (rest, Called { port: u16::from_be_bytes([*a, *b]), token: u64::from_be_bytes(*token) })
     });

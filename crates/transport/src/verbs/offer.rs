@@ -18,7 +18,7 @@ const TARGET: u8 = 2;
 
 /// Where one side is to be found, and where it can be written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Offer {
+pub(crate) struct Offer {
     pub(super) role: Role,
     pub(super) gid: [u8; 16],
     pub(super) lid: u16,
@@ -36,7 +36,7 @@ pub(super) struct Offer {
 
 impl Offer {
     /// `plain`: in the layout that every version reads.
-    pub(super) fn to_bytes(&self, plain: bool) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self, plain: bool) -> Vec<u8> {
         let mut bytes = if plain { PLAIN } else { MANY }.to_vec();
         bytes.push(if self.role == Role::Source { SOURCE } else { TARGET });
         bytes.extend(self.gid);
@@ -59,7 +59,7 @@ impl Offer {
     }
 
     /// Reads the offer that the peer of `own` role made, in the layout that both ends use for this plan.
-    pub(super) fn from_bytes(bytes: &[u8], own: Role, plain: bool) -> Result<Self, Trouble> {
+    pub(crate) fn from_bytes(bytes: &[u8], own: Role, plain: bool) -> Result<Self, Trouble> {
         let wrong = |why: &str| {
             let evidence = format!("the peer's offer of {} bytes is no RDMA offer: {why}", bytes.len());
             Trouble::new(Cause::BadPeerData, Step::Exchange, evidence)
