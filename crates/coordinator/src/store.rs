@@ -316,7 +316,7 @@ mod tests {
         Arc::new(Hub::new(Settings::default(), 1, Clock::new(), Access::default(), false, 100).unwrap())
     }
 
-    fn folder(name: &str) -> std::path::PathBuf {
+    fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("rdmascope-store-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
