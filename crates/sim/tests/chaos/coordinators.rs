@@ -96,7 +96,11 @@ fn agents_that_come_while_no_port_works_are_measured_when_ports_work_again() {
     world.c.run_for(seconds(10));
     (0..NODES).for_each(|host| world.act(&Act::Reset(host)));
     world.c.run_for(seconds(30));
-    assert_eq!(world.c.coordinator().members().connected(), NODES, "everybody is back, and nobody can be probed");
+    assert_eq!(
+        world.c.coordinator().members().connected(),
+        NODES,
+        "everybody is back, and nobody can be probed"
+    );
     (0..NODES).for_each(|host| world.act(&Act::PortUp(host)));
     world.recovers();
 }
