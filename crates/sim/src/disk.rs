@@ -145,6 +145,7 @@ impl Cluster {
         let now = self.now();
         if let (Some(disk), Some(coordinator)) = (&self.disk, &mut self.coordinator) {
             disk.restore(coordinator, now);
+            self.tell_coordinator(Event::Tick);
         }
     }
 }
