@@ -14,9 +14,11 @@ use rdmascope_host::Clock;
 use rdmascope_model::EndpointName;
 use std::sync::Arc;
 
-/// Name and decoder. Each takes any bytes, and panics only where what takes them is broken.
-#[expect(clippy::type_complexity, reason = "a name and a function")]
-pub const DECODERS: [(&str, fn(&[u8])); 2] = [("api", api), ("snapshot-files", snapshot_files)];
+/// Name and decoder.
+type Decoder = (&'static str, fn(&[u8]));
+
+/// All of them. Each takes any bytes, and panics only where what takes them is broken.
+pub const DECODERS: [Decoder; 2] = [("api", api), ("snapshot-files", snapshot_files)];
 
 /// A coordinator that has just started, and knows two endpoints by name.
 fn hub() -> Option<Hub> {

@@ -5,9 +5,11 @@ use crate::cm::ConnectionEvent;
 use crate::cm::wire::{ADDRESSES_WORDS, EVENT_WORDS, addresses};
 use crate::ethtool::texts;
 
-/// Name and decoder. Each takes any bytes, and panics only where the decoder is broken.
-#[expect(clippy::type_complexity, reason = "a name and a function")]
-pub const DECODERS: [(&str, fn(&[u8])); 2] =
+/// Name and decoder.
+type Decoder = (&'static str, fn(&[u8]));
+
+/// All of them. Each takes any bytes, and panics only where the decoder is broken.
+pub const DECODERS: [Decoder; 2] =
     [("connection-manager", connection_manager), ("statistic-names", statistic_names)];
 
 /// An event and the addresses of a connection; what is missing is 0.

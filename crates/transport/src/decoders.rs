@@ -5,9 +5,11 @@ use crate::sockets::{Kind, Token};
 use crate::{echo, mesh, sockets, verbs};
 use rdmascope_model::Role;
 
-/// Name and decoder. Each takes any bytes, and panics only where the decoder, or what it promises, is broken.
-#[expect(clippy::type_complexity, reason = "a name and a function")]
-pub const DECODERS: [(&str, fn(&[u8])); 3] =
+/// Name and decoder.
+type Decoder = (&'static str, fn(&[u8]));
+
+/// All of them. Each takes any bytes, and panics only where the decoder, or what it promises, is broken.
+pub const DECODERS: [Decoder; 3] =
     [("echo-datagrams", echo_datagrams), ("offers", offers), ("scheduler-statistics", scheduler_statistics)];
 
 /// The probe's token, then a datagram.

@@ -15,9 +15,11 @@ use std::cell::RefCell;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::BuildHasherDefault;
 
-/// Name and decoder. Each takes any bytes, and panics only where the decoder, or what it promises, is broken.
-#[expect(clippy::type_complexity, reason = "a name and a function")]
-pub const DECODERS: [(&str, fn(&[u8])); 17] = [
+/// Name and decoder.
+type Decoder = (&'static str, fn(&[u8]));
+
+/// All of them. Each takes any bytes, and panics only where the decoder, or what it promises, is broken.
+pub const DECODERS: [Decoder; 17] = [
     ("anonymiser", anonymiser),
     ("archive", archive),
     ("files-of-processes", files::processes),
