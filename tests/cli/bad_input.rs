@@ -188,11 +188,7 @@ fn a_wrong_token_is_told_and_writes_need_the_right_one() {
 
 /// An agent's connection, made by hand.
 pub(crate) fn connect(address: &str) -> WebSocket<TcpStream> {
-    upgraded(address, TcpStream::connect(address).expect("the coordinator accepts"))
-}
-
-/// A connection that is there already becomes an agent's.
-pub(crate) fn upgraded(address: &str, stream: TcpStream) -> WebSocket<TcpStream> {
+    let stream = TcpStream::connect(address).expect("the coordinator accepts");
     stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
     let (socket, _) = client(format!("ws://{address}/api/v1/agent"), stream).expect("a WebSocket");
     socket

@@ -222,8 +222,10 @@ impl Cluster {
         self.coordinator.signal(signal);
         let ended = &mut self.coordinator;
         wait_until("the coordinator is dead", PATIENCE, || ended.ended().ok_or("it lives".to_owned()));
-        (self.coordinator, self.address) =
-            coordinator(&self.folder, self.token.as_deref(), "coordinator-again.log");
+        // Where it listens stands in its log, which must not be that of one before.
+        let log = "coordinator-again.log";
+        drop(fs::remove_file(self.folder.path(log)));
+        (self.coordinator, self.address) = coordinator(&self.folder, self.token.as_deref(), log);
     }
 
     /// One more agent, with flags of its own.

@@ -135,14 +135,16 @@ fn files_that_are_damaged_are_moved_aside_with_a_word_and_the_coordinator_begins
         let (program, address) = listening(&mut command, &log);
         let api = Api::new(&address, None);
         assert_eq!(api.get("/healthz").expect("it serves").status, 200);
-        for (name, bytes) in names.iter().zip(&bad) {
+        let printed = program.printed();
+        // The last third of a young database is room that it does not use yet; without it everything is still there.
+        let is_whole = printed.contains("the history of earlier runs is back events=2");
+        assert!(!is_whole || round == 0, "{printed}");
+        for (name, bytes) in names.iter().zip(&bad).skip(usize::from(is_whole)) {
             let aside = fs::read(state.path(&format!("{name}.damaged"))).expect("it is moved aside");
             assert!(aside == *bytes, "{name} is as it was found");
         }
-        let printed = program.printed();
-        for words in ["the kept history is damaged; it is moved aside", "the damaged file is moved aside"] {
-            assert!(printed.contains(words), "no '{words}' in {printed}");
-        }
+        assert!(printed.contains("the damaged file is moved aside"), "{printed}");
+        assert_ne!(printed.contains("the kept history is damaged; it is moved aside"), is_whole, "{printed}");
         assert_eq!(
             printed.matches("cannot be read; agents bring back what they know").count(),
             2,

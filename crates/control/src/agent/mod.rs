@@ -7,6 +7,7 @@ mod admit;
 mod drain;
 mod gate;
 mod grant;
+mod identity;
 mod journal;
 mod memory;
 mod mesh;
@@ -15,6 +16,7 @@ mod sessions;
 mod watch;
 
 pub use drain::{HardFault, Part, faults_now};
+pub use identity::Identity;
 pub use watch::Watch;
 
 use gate::Gates;
@@ -23,15 +25,13 @@ use journal::Journal;
 use memory::Memory;
 use mesh::Pinging;
 use rdmascope_link::{
-    DrainAnswer, DrainFault, Fact, FindingBrief, Hello, NodeEvent, PROTOCOL_MAX, PROTOCOL_MIN, PairsBrief,
-    PauseFlags, ToAgent, ToCoordinator,
+    DrainAnswer, DrainFault, Fact, FindingBrief, NodeEvent, PairsBrief, PauseFlags, ToAgent, ToCoordinator,
 };
 use rdmascope_model::{EndpointInfo, EndpointName, LeaseId, Mono, Now, ProbePlan};
 use rdmascope_probe::TransportEvent;
 use rdmascope_probe::mesh::{MeshCommand, MeshEvent};
 use sessions::Sessions;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,21 +39,6 @@ use std::time::Duration;
 const WELCOME_WITHIN: Duration = Duration::from_secs(10);
 /// So many heartbeats without an answer, and the connection counts as dead.
 const HEARTBEATS_UNANSWERED_MAX: u32 = 3;
-
-/// Who this agent is.
-#[derive(Clone, Debug)]
-pub struct Identity {
-    /// Node name.
-    pub node: String,
-    /// Differs between two runs.
-    pub instance: u64,
-    /// The machine's boot id.
-    pub machine: String,
-    /// Program version.
-    pub version: String,
-    /// Where others can have its own metrics.
-    pub metrics: Option<SocketAddr>,
-}
 
 /// What can happen to an agent.
 #[derive(Clone, Debug)]
@@ -284,15 +269,7 @@ impl Agent {
 
     fn greet(&mut self, now: Now) {
         self.uplink = Uplink::Greeting { until: now.mono.after(WELCOME_WITHIN) };
-        self.send(ToCoordinator::Hello(Hello {
-            protocol_min: PROTOCOL_MIN,
-            protocol_max: PROTOCOL_MAX,
-            agent_version: self.identity.version.clone(),
-            node: self.identity.node.clone(),
-            instance: self.identity.instance,
-            machine: self.identity.machine.clone(),
-            metrics: self.identity.metrics,
-        }));
+        self.send(ToCoordinator::Hello(self.identity.hello()));
     }
 
     fn send(&mut self, frame: ToCoordinator) {

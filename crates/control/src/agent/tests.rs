@@ -3,7 +3,7 @@
 mod mesh;
 
 use super::*;
-use rdmascope_link::{DRAIN_FAULTS_MAX, EventKind, PairsBrief, ProbeResult, RelayPayload};
+use rdmascope_link::{DRAIN_FAULTS_MAX, EventKind, PROTOCOL_MAX, PairsBrief, ProbeResult, RelayPayload};
 use rdmascope_model::{
     Cause, CounterDelta, Exclusion, Fabric, Failure, LatencySpec, LatencyStats, Manner, Metric, Outcome,
     ProbeSpec, Role, Step, Urgency, Wall,

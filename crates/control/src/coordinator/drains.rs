@@ -2,7 +2,7 @@
 //!
 //! A switch that dies, or a mistake in a policy, is a fault of every node at once; a scheduler without nodes is worse than some broken ones.
 
-use super::health::{EventRow, RowKind};
+use super::rows::{EventRow, RowKind};
 use super::{Coordinator, finding_key};
 use rdmascope_link::{DrainAnswer, DrainFault, FindingBrief};
 use rdmascope_model::{Mono, Now, Status, Wall};

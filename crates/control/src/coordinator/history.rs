@@ -1,6 +1,7 @@
 //! How the coordinator's state keeps the nodes' health: frames in, notes of operators, and what is to be written down.
 
-use super::health::{Acknowledgement, EventRow, FindingKey, MAINTENANCE_MAX, Maintenance, RowKind, Taken};
+use super::health::{Acknowledgement, FindingKey, MAINTENANCE_MAX, Maintenance};
+use super::rows::{EventRow, RowKind, Taken};
 use super::{Action, CommandError, ConnectionId, Coordinator, Drift, Health};
 use rdmascope_checks::{DRIFT, DRIFT_CAUSES};
 use rdmascope_link::{Fact, FindingBrief, NodeEvent, ToAgent};

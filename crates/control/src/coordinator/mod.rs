@@ -27,6 +27,7 @@ mod place;
 mod plan;
 mod rails;
 mod rounds;
+mod rows;
 mod runs;
 mod seats;
 mod serve;
@@ -46,15 +47,14 @@ pub use commands::CommandError;
 pub use continuous::{ContinuousPlan, Covering};
 pub use drift::{COMPARED, Drift};
 pub use found::{Found, FoundPair, Miss, NotRun};
-pub use health::{
-    Acknowledgement, EventRow, FindingKey, Health, MAINTENANCE_MAX, Maintenance, RowKind, Taken,
-};
+pub use health::{Acknowledgement, FindingKey, Health, MAINTENANCE_MAX, Maintenance};
 pub use history::{as_finding, finding_key};
 pub use members::{Endpoint, Member, Members};
 pub use order::SweepOrder;
 pub use place::{LeafSource, PlaceNames, Sources};
 pub use plan::SweepPlan;
 pub use rails::RailSource;
+pub use rows::{EventRow, RowKind, Taken};
 pub use runs::{ProbeRun, ProbeStep, RunKind};
 pub use settings::{Service, Settings};
 pub use shown::Shown;
