@@ -102,7 +102,7 @@ pub struct EventRow {
     pub after: String,
     /// One sentence for a person.
     pub text: String,
-    /// What a raised finding rests on; see [`NodeEvent::basis`].
+    /// What a raised finding rests on; see [`rdmascope_link::NodeEvent::basis`].
     pub basis: Option<Vec<String>>,
 }
 
