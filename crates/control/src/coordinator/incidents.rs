@@ -5,7 +5,7 @@ use super::settings::{LOOK_EVERY, RETESTS_AT_ONCE, RETESTS_WAITING_MAX};
 use super::sweep::Sweep;
 use super::work::{Job, Origin};
 use super::{Coordinator, RowKind};
-use rdmascope_link::FindingBrief;
+use rdmascope_link::{Fact, FindingBrief};
 use rdmascope_localise as localise;
 use rdmascope_localise::pair::{ceiling_bps, expected_mtu};
 use rdmascope_localise::{
@@ -16,10 +16,13 @@ use rdmascope_model::{
     Cause, EndpointInfo, Load, Manner, Metric, Mono, Now, PingSpec, ProbeSpec, Status, Urgency, Wall,
 };
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 /// What of a difference between nodes can be the reason of what the matrix shows; versions differ for weeks without any harm.
 const DRIFT_EXPLAINS: [&str; 7] = ["netdev_mtu", "rdma_mtu", "pfc", "dscp", "trust", "gid_index", "rate"];
+/// What changes how long an endpoint takes: after such a change it is compared with itself anew.
+const MADE_OF: [&str; 3] = ["firmware", "driver", "rate"];
 /// While somebody is suspected or to blame, time alone changes the verdict, too.
 const LOOK_ANYWAY: Duration = Duration::from_secs(10);
 /// Batches of pings that were under way while an agent was away end within this after it is back: a batch takes 6 s, its last answer
@@ -102,6 +105,7 @@ impl Coordinator {
             silenced: &silenced,
             counted_from: &counted_from,
             ceilings: &self.ceilings(),
+            made_of: &self.made_of(),
             told: &told,
             now: now.wall,
             fresh_for: self.fresh_for(),
@@ -175,6 +179,21 @@ impl Coordinator {
         }
         let runs = &self.incidents.runs;
         self.by_endpoint(|info| runs.get(&info.name.node).map_or(Wall(0), |run| run.counted_from))
+    }
+
+    /// What each endpoint's round trips depend on, as far as its node tells.
+    fn made_of(&self) -> Vec<u64> {
+        self.by_endpoint(|info| {
+            let own = |fact: &&Fact| {
+                MADE_OF.contains(&fact.key.as_str())
+                    && fact.subject.split('/').next() == Some(info.name.device.as_str())
+            };
+            let mut hasher = DefaultHasher::new();
+            for fact in self.health.facts(&info.name.node).iter().filter(own) {
+                (&fact.subject, &fact.key, &fact.value).hash(&mut hasher);
+            }
+            hasher.finish()
+        })
     }
 
     fn ceilings(&self) -> Vec<Option<u64>> {

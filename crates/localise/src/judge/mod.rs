@@ -8,6 +8,7 @@ mod count;
 mod doubt;
 mod layout;
 mod observe;
+mod own;
 mod retest;
 mod search;
 mod sums;
@@ -40,12 +41,13 @@ use crate::{
     Component, Confidence, Effect, EndpointIndex, Matrix, Places, Reason, Share, Support, Suspect, Way,
 };
 use doubt::Doubts;
+use own::{Longer, Own};
 use rdmascope_model::{Status, Wall};
 use search::{Found, Search, is_doubtful, touches};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use support::{Both, Through, confidence, effect, figures, fine, share};
-use symptom::{Candidate, Usual};
+use symptom::{Candidate, Symptom, Usual};
 use yardstick::Yardstick;
 
 /// Pairs that one look asks for.
@@ -65,6 +67,9 @@ pub struct Input<'a> {
     pub counted_from: &'a [Wall],
     /// The largest goodput between an endpoint and one like it, bits per second, by their numbers.
     pub ceilings: &'a [Option<u64>],
+    /// What each endpoint is made of (firmware, driver, rate), as a number, by their numbers: with another one what was usual for it is
+    /// usual no longer.
+    pub made_of: &'a [u64],
     /// What nodes tell of themselves.
     pub told: &'a [Told],
     /// Now, on the coordinator's clock.
@@ -100,6 +105,8 @@ pub struct Judge {
     doubts: Doubts,
     /// What was usual, and when.
     usual: Option<(Usual, Wall)>,
+    /// What is usual for each endpoint.
+    own: Own,
 }
 
 impl Judge {
@@ -109,10 +116,12 @@ impl Judge {
         let layout = Layout::new(input.places, input.silenced, input.counted_from);
         let windows = Windows::with(self.doubts.begun(now).into_iter(), self.doubts.oldest_open(now));
         let fresh_ms = u64::try_from(fresh_for.as_millis()).unwrap_or(u64::MAX);
+        self.own.forget(&layout, input.made_of);
         let yardstick = Yardstick::new(matrix, &layout, input.ceilings, windows, now, fresh_ms);
         let buffers_ns = u64::try_from(input.buffers_last.as_nanos()).unwrap_or(u64::MAX);
         let scene =
             Scene { matrix, layout: &layout, yardstick: &yardstick, windows, now, fresh_ms, buffers_ns };
+        self.own.learn(&scene);
         let sums = Sums::new(&scene);
         let bad = sums.bad.clone();
         self.doubts.begin(now);
@@ -132,6 +141,7 @@ impl Judge {
             bench.judge(&search, &mut self.doubts, found);
         }
         bench.told_alone();
+        bench.longer(&layout, &self.own.longer(&layout));
         let away =
             self.doubts.not_seen(now).map(|suspect| Judged { suspect: suspect.clone(), confirmed: true });
         look.judged.extend(away);
@@ -185,6 +195,11 @@ impl Bench<'_> {
         let doubt = doubts.of(&components, best.blame.symptom, scene.now, related);
         let (since, given_up) = (doubt.since, doubt.is_given_up(scene.now));
         let alone = |again: &Through| {
+            if best.blame.symptom == Symptom::Host
+                && !again.is_seen_by_nodes(scene, &search.other_slow_hosts(&best.blame))
+            {
+                return false;
+            }
             let share = if again.count.trials > 0 { again.count.share() } else { best.share };
             search.is_alone(&best.blame, self.bad) && (given_up || wider::is_all(search, &best, share, since))
         };
@@ -271,6 +286,37 @@ impl Bench<'_> {
                 confidence: Confidence::High,
                 support: Support::default(),
                 reasons,
+            };
+            self.look.judged.push(Judged { suspect, confirmed: true });
+        }
+    }
+
+    /// Those who take longer than they did, unless somebody is blamed for it already.
+    fn longer(&mut self, layout: &Layout, longer: &[Longer]) {
+        for &Longer { component, by } in longer {
+            let wide = |other: &&Component| !matches!(other, Component::Pair(..));
+            let mut blamed =
+                self.look.judged.iter().flat_map(|judged| &judged.suspect.components).filter(wide);
+            if blamed.any(|&other| touches(layout, other, component) || touches(layout, component, other)) {
+                continue;
+            }
+            let figures = vec![
+                format!(
+                    "round trips take {:.0} % longer than in its first day, for an hour at least",
+                    by * 100.0
+                ),
+                "others below its leaf take no longer than they did".to_owned(),
+                "a change of its firmware, driver or rate, or maintenance, begins a new first day".to_owned(),
+            ];
+            let suspect = Suspect {
+                components: vec![component],
+                effect: Effect::Slow,
+                way: Way::Both,
+                share: Share::All,
+                status: Status::Warn,
+                confidence: Confidence::Medium,
+                support: Support { figures, ..Support::default() },
+                reasons: Vec::new(),
             };
             self.look.judged.push(Judged { suspect, confirmed: true });
         }

@@ -12,7 +12,7 @@ use rdmascope_model::{Cause, CountsInShort, PackedPings, Side, Spread, Wall};
 /// Trials that a failed batch stands for whose counts were not kept (those of another run of the coordinator).
 const UNCOUNTED: u32 = 9;
 /// Small pings of a batch that was measured by itself: those of the mesh have 40 at most.
-const ALONE_MIN: u32 = 100;
+pub(super) const ALONE_MIN: u32 = 100;
 /// A host that holds a packet for so long has stood still, nanoseconds: usual tails are a hundred times shorter. At the rate at which pairs
 /// are measured by themselves its receive buffers last no longer.
 pub(super) const STALL_NS: u64 = 20_000_000;
@@ -90,7 +90,7 @@ pub(crate) struct Scene<'a> {
 
 impl Scene<'_> {
     #[inline]
-    fn age(&self, pair: (usize, usize), at_ms: u64) -> Option<u64> {
+    pub(crate) fn age(&self, pair: (usize, usize), at_ms: u64) -> Option<u64> {
         let age_ms = self.now.0.saturating_sub(at_ms);
         let counts = at_ms >= self.layout.counts_from(pair.0, pair.1);
         (at_ms > 0 && counts && age_ms <= self.fresh_ms).then_some(age_ms)

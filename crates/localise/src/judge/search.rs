@@ -14,6 +14,7 @@ use super::support::ONE_PATH;
 use super::symptom::{Blame, Candidate, Symptom, Usual, explain, is_of_figures, since_when};
 use crate::hypotheses::{self, Evidence, rank};
 use crate::{Component, PlaceIndex, Way};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// From here on somebody is doubted, and measured again: before that decides, a doubt may well be wrong.
@@ -171,6 +172,14 @@ impl<'a> Search<'a> {
         }
         found.iter().for_each(|candidate| self.explain(candidate.blame));
         found
+    }
+
+    /// Nodes whose hosts take long, but for the one that is blamed.
+    pub(crate) fn other_slow_hosts(&self, blame: &Blame) -> BTreeSet<u32> {
+        let others = self.explained.iter().filter(|other| other.symptom == Symptom::Host && *other != blame);
+        others
+            .filter_map(|other| if let Component::Node(node) = other.component { Some(node.0) } else { None })
+            .collect()
     }
 
     /// The next explanation; what it explains is gone.

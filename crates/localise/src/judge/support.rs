@@ -22,6 +22,8 @@ const PEERS_MANY: u32 = 8;
 const BROAD: usize = 3;
 /// Nodes of each of two leaves that must suffer before what lies between the leaves is blamed.
 const NODES_OF_LEAF: usize = 2;
+/// Nodes that must see a host take long.
+const NODES_OF_HOST: usize = 2;
 /// A moment: a batch of the mesh takes up to 6 s.
 const RECENT_MS: u64 = 8_000;
 /// Pairs that are tried as one that is fine.
@@ -175,6 +177,17 @@ impl Through {
             }
             Component::Spines | Component::Cluster => bad().count() >= layout.count.min(2 * BROAD),
         }
+    }
+
+    /// A host that takes long does so whoever asks it: what only one other node sees, or another host that takes long, is not its doing.
+    pub(crate) fn is_seen_by_nodes(&self, scene: &Scene<'_>, slow_hosts: &BTreeSet<u32>) -> bool {
+        let layout = scene.layout;
+        let nodes = |ends: &mut dyn Iterator<Item = usize>| {
+            let of = ends.map(|end| layout.node[end]).filter(|node| !slow_hosts.contains(node));
+            of.collect::<BTreeSet<_>>().len()
+        };
+        let bad = nodes(&mut (0..self.peers.len()).filter(|&end| self.peers[end].1));
+        bad >= nodes(&mut (0..self.peers.len()).filter(|&end| self.peers[end].0)).min(NODES_OF_HOST)
     }
 
     /// A leaf is slow for all its nodes: what is left without any one of them must suffer half as much at least. Else a job's queue in

@@ -6,12 +6,13 @@
 
 use super::count::{WINDOWS, Windows};
 use super::layout::{Layout, TIERS};
+use super::observe::ALONE_MIN;
 use crate::row::{self, Kind};
 use crate::{EndpointIndex, Matrix, ping};
 use rdmascope_model::Wall;
 
 /// Parts of an octave in which figures are compared: 0.27 % each.
-const PARTS: i32 = 256;
+pub(super) const PARTS: i32 = 256;
 /// Fewer figures have no median that others could be held against.
 const FIGURES_MIN: usize = 8;
 /// A window of age with fewer is compared with all ages of the tier.
@@ -48,7 +49,7 @@ pub(crate) fn log(value: u64) -> i32 {
     octave * PARTS + part + part * (PARTS - part) * 88 / 65_536
 }
 
-fn parts_of(ratio: f64) -> i32 {
+pub(super) fn parts_of(ratio: f64) -> i32 {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a ratio of a few per cent up to a few fold: some hundreds"
@@ -58,7 +59,7 @@ fn parts_of(ratio: f64) -> i32 {
 }
 
 /// The value below which so many hundredths lie.
-fn quantile(values: &mut [i32], hundredths: usize) -> Option<i32> {
+pub(super) fn quantile(values: &mut [i32], hundredths: usize) -> Option<i32> {
     let at = values.len().checked_sub(1)? * hundredths / 100;
     Some(*values.select_nth_unstable(at).1)
 }
@@ -78,18 +79,24 @@ pub(crate) struct Usual {
 struct Tier {
     /// Median of each source.
     sources: Vec<i32>,
-    /// Window of age, and figure.
+    /// Window of age ([`WINDOWS`]: none), and figure.
     figures: Vec<(u8, i32)>,
     /// Distances from the source's median.
     rest: Vec<i32>,
-    /// Of the source at hand.
+    /// Of the source at hand, and the windows that it has figures of.
     row: Vec<i32>,
+    in_row: [bool; WINDOWS],
+    /// How many sources have figures of each window.
+    sources_of: [usize; WINDOWS],
 }
 
 impl Tier {
     fn add(&mut self, window: usize, log: i32) {
         self.figures.push((u8::try_from(window).unwrap_or(0), log));
         self.row.push(log);
+        if let Some(seen) = self.in_row.get_mut(window) {
+            *seen = true;
+        }
     }
 
     fn end_row(&mut self) {
@@ -97,6 +104,9 @@ impl Tier {
             self.sources.push(middle);
             self.rest.extend(self.row.iter().map(|log| (log - middle).abs()));
             self.row.clear();
+        }
+        for (sources, seen) in self.sources_of.iter_mut().zip(std::mem::take(&mut self.in_row)) {
+            *sources += usize::from(seen);
         }
     }
 
@@ -118,7 +128,8 @@ impl Tier {
     }
 
     /// Each window by itself, since load comes and goes with time: by how far its lower quarter lies from that of all. The lower quarter
-    /// and not the median, for a fault that has just begun may slow half of the newest figures.
+    /// and not the median, for a fault that has just begun may slow half of the newest figures. Half of the sources at least must have some:
+    /// while one leaf's endpoints ping each other those of others may not, and were all that is new one slow leaf's, that would be usual.
     fn of_windows(&mut self) -> [Usual; WINDOWS] {
         let all = self.usual(SLOW_BY);
         let mut usual = [all; WINDOWS];
@@ -127,7 +138,7 @@ impl Tier {
         for (at, own) in usual.iter_mut().enumerate() {
             let mine = self.figures.iter().filter(|(window, _)| usize::from(*window) == at);
             let mut mine: Vec<i32> = mine.map(|(_, log)| *log).collect();
-            if mine.len() >= WINDOW_FIGURES_MIN {
+            if mine.len() >= WINDOW_FIGURES_MIN && 2 * self.sources_of[at] >= self.sources.len() {
                 own.middle += quantile(&mut mine, 25).map_or(0, |own| own - quarter);
             }
         }
@@ -136,7 +147,7 @@ impl Tier {
 }
 
 /// The rows that have figures, with the number of their target and their time.
-fn known<'a, const WORDS: usize>(
+pub(super) fn known<'a, const WORDS: usize>(
     rows: impl Iterator<Item = (EndpointIndex, &'a [u32; WORDS])>,
 ) -> impl Iterator<Item = (usize, u64, &'a [u32; WORDS])> {
     let known = rows.filter(|(_, row)| row::kind(row) == Kind::Known);
@@ -178,6 +189,8 @@ impl Yardstick {
                 let figures = ping::figures_of(row);
                 if let (Some(ns), Some(age), true) = (figures.network_p50_ns(), age(at), pair(b)) {
                     let tier = 2 * layout.tier(a, b) + usize::from(figures.by_hardware());
+                    // Who is measured alone is suspected, and no fair sample of what is usual in a window.
+                    let age = if figures.counts()[0].sent >= ALONE_MIN { WINDOWS } else { age };
                     pings[tier].add(age, log(ns.into()));
                 }
             }
@@ -215,6 +228,12 @@ impl Yardstick {
             usual.limit = (usual.limit * 6 / 10).max(parts_of(SLOW_ALONE_BY)).min(usual.limit);
         }
         is_far(ns) || is_above(usual, ns)
+    }
+
+    /// The usual round trip of a tier in a window, in the unit of [`log`].
+    pub(crate) fn usual_ping(&self, (tier, hardware): (usize, bool), window: usize) -> Option<i32> {
+        let usual = self.pings.get(2 * tier + usize::from(hardware))?[window];
+        usual.known.then_some(usual.middle)
     }
 
     /// Slower than the longest cables make any of so many pairs.
@@ -274,6 +293,19 @@ mod tests {
         }
         let usual = tier.of_windows()[0];
         assert!(is_above(usual, 7_500) && !is_above(usual, 5_300), "{usual:?}");
+    }
+
+    #[test]
+    fn what_one_leaf_alone_shows_just_now_is_not_usual() {
+        let mut tier = Tier::default();
+        for source in 0..32 {
+            (0..8).for_each(|target| tier.add(7, log(5_000 + source + target)));
+            if source < 8 {
+                (0..8).for_each(|target| tier.add(0, log(7_500 + source + target)));
+            }
+            tier.end_row();
+        }
+        assert!(is_above(tier.of_windows()[0], 7_500));
     }
 
     #[test]
