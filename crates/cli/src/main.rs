@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Err(error) => return told_by_clap(&error),
     };
     screen::set_up(arguments.color);
+    written::REVISION.into_iter().for_each(rdmascope_expose::metrics::built_from);
     let done = match &arguments.command {
         Command::Check(flags) => check::run(flags),
         Command::Explain(flags) => explain::run(flags),

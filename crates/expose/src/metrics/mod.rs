@@ -3,6 +3,7 @@
 //! A sample is there only when its value is known: what could not be read is absent, never 0.
 
 mod agent;
+mod build;
 mod catalogue;
 mod checks;
 mod coordinator;
@@ -13,7 +14,8 @@ mod pairs;
 mod spread;
 mod text;
 
-pub use agent::{AgentInput, MeshInput, PairsInput, REVISION, agent, look};
+pub use agent::{AgentInput, MeshInput, PairsInput, agent, look};
+pub use build::built_from;
 pub use catalogue::{Family, Kind, Scrape, families, markdown};
 pub use coordinator::{
     CoordinatorInput, FindingCounts, FindingState, MetricInput, QueueInput, SweepInput, coordinator,
