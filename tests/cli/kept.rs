@@ -15,19 +15,19 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocket;
 
 /// An agent of the node `stranger` that tells of one event after the other, each in a frame of its own.
-struct Teller {
+pub(crate) struct Teller {
     socket: WebSocket<TcpStream>,
 }
 
 impl Teller {
-    fn connect(address: &str) -> Self {
+    pub(crate) fn connect(address: &str) -> Self {
         let mut socket = connect(address);
         socket.send(hello(PROTOCOL_MIN, PROTOCOL_MAX)).expect("it is let in");
         Self { socket }
     }
 
     /// Tells of the events with these numbers; the coordinator may be gone already.
-    fn tell(&mut self, numbers: impl Iterator<Item = u64>) {
+    pub(crate) fn tell(&mut self, numbers: impl Iterator<Item = u64>) {
         for number in numbers {
             let event = NodeEvent {
                 number,
@@ -47,8 +47,13 @@ impl Teller {
         }
     }
 
+    /// Says something else.
+    pub(crate) fn say(&mut self, message: Message) {
+        self.socket.send(message).expect("it is sent");
+    }
+
     /// Reads until everything up to this number is acknowledged; answers up to where it was.
-    fn hear(&mut self, wanted: u64) -> u64 {
+    pub(crate) fn hear(&mut self, wanted: u64) -> u64 {
         let mut safe = 0;
         while safe < wanted {
             match self.socket.read() {
@@ -66,7 +71,7 @@ impl Teller {
 }
 
 /// How often each event of the node is in the history, by its id.
-fn history(api: &Api) -> BTreeMap<String, usize> {
+pub(crate) fn history(api: &Api) -> BTreeMap<String, usize> {
     let answer = api.json("/api/v1/events?node=stranger&kind=state-change&limit=5000").expect("the history");
     let mut found = BTreeMap::new();
     for event in answer["events"].as_array().expect("a list") {
@@ -75,7 +80,7 @@ fn history(api: &Api) -> BTreeMap<String, usize> {
     found
 }
 
-fn keeps_in(folder: &Path) -> String {
+pub(crate) fn keeps_in(folder: &Path) -> String {
     format!("coordinator:\n  state_dir: {}\n", folder.display())
 }
 

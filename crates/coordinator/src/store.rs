@@ -222,7 +222,7 @@ fn open(folder: &Path) -> Result<Database> {
     }
     drop(database);
     let aside = folder.join(format!("{FILE}.form-{form}"));
-    warn!(form, aside = %aside.display(), "the history was written by another version; it is moved aside");
+    warn!(form, aside = %aside.display(), "the history was written by another version; it is moved aside, and a new one begins: see the page about backups");
     std::fs::rename(&path, &aside).map_err(redb::Error::Io)?;
     open(folder)
 }
@@ -230,29 +230,38 @@ fn open(folder: &Path) -> Result<Database> {
 fn restore(hub: &Hub, database: &Database) -> Result<()> {
     let read = database.begin_read()?;
     let table = read.open_table(EVENTS)?;
-    let mut events = Vec::new();
+    let (mut events, mut rows) = (Vec::new(), 0_usize);
     let last_number = table.last()?.map_or(0, |(number, _)| number.value());
     for entry in table.iter()?.rev().take(RESTORED_MAX) {
         let (_, bytes) = entry?;
-        events.extend(
-            serde_json::from_slice::<EventView>(bytes.value()).ok().as_ref().and_then(findings::event_row),
-        );
+        let event = serde_json::from_slice::<EventView>(bytes.value()).ok();
+        match event.as_ref().and_then(findings::event_row) {
+            Some(event) => events.push(event),
+            None => rows += 1,
+        }
     }
     events.reverse();
     let notes = read.open_table(NOTES)?;
-    let notes = notes.get("all")?.and_then(|bytes| serde_json::from_slice::<Notes>(bytes.value()).ok());
-    let notes = notes.unwrap_or_default();
+    let notes = notes.get("all")?.map(|bytes| serde_json::from_slice::<Notes>(bytes.value()));
+    rows += usize::from(matches!(notes, Some(Err(_))));
+    let notes = notes.and_then(std::result::Result::ok).unwrap_or_default();
     let pins = notes.pins();
     let (acknowledged, maintenance) = notes.into_parts();
     let mut incidents = Vec::new();
     for entry in read.open_table(INCIDENTS)?.iter()? {
-        incidents.extend(serde_json::from_slice::<IncidentView>(entry?.1.value()).ok());
+        match serde_json::from_slice::<IncidentView>(entry?.1.value()) {
+            Ok(incident) => incidents.push(incident),
+            Err(_) => rows += 1,
+        }
     }
     let mut taken = Vec::new();
     for entry in read.open_table(TAKEN)?.iter()? {
         let (node, mark) = entry?;
         let (run, number) = mark.value();
         taken.push(Taken { node: node.value().to_owned(), run, number });
+    }
+    if rows > 0 {
+        warn!(rows, "some rows of the history are of another version, and are left out");
     }
     info!(
         events = events.len(),
