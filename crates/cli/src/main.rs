@@ -29,6 +29,7 @@ mod probe;
 mod probe_arguments;
 mod reasons;
 mod reload;
+mod replace;
 mod replay;
 mod report;
 mod screen;

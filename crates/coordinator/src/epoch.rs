@@ -4,9 +4,10 @@
 //! same one would be one and the same to agents, which would then not tell the second what they remember. So where the clock is behind, the
 //! distance to the run before is the clock's: a folder from a backup does not lead to an epoch that runs after the backup have had.
 
+use crate::replace::replace;
 use rdmascope_model::Wall;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use tracing::warn;
 
@@ -30,16 +31,10 @@ pub(crate) fn begin(folder: Option<&Path>, now: Wall) -> u64 {
     }
     let next = before.unwrap_or(0).saturating_add(1);
     let epoch = if now.0 >= next { now.0 } else { next.saturating_add(now.0 % DISTANCE_MAX) };
-    if let Err(error) = keep(folder, epoch) {
+    if let Err(error) = replace(folder, FILE, |out| writeln!(out, "{epoch}")) {
         warn!(path = %path.display(), %error, "the epoch cannot be kept: if the clock is set back, agents will refuse the next run");
     }
     epoch
-}
-
-fn keep(folder: &Path, epoch: u64) -> io::Result<()> {
-    let beside = folder.join(format!("{FILE}.new"));
-    fs::write(&beside, format!("{epoch}\n"))?;
-    fs::rename(beside, folder.join(FILE))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod page;
 mod pair_history;
 mod query;
 mod reload;
+mod replace;
 mod report;
 mod snapshot;
 mod socket;
