@@ -197,7 +197,7 @@ pub async fn run(
         router: api::router(Arc::clone(&hub)),
         tls,
         limits: LIMITS,
-        refused: Box::new(move |why| counted.connection_refused(why.as_str())),
+        refused: Box::new(move |why| counted.connection_refused(why)),
     };
     let ends = async move {
         shutdown.await;

@@ -21,7 +21,7 @@ pub use coordinator::{
     CoordinatorInput, FindingCounts, FindingState, MetricInput, QueueInput, SweepInput, coordinator,
 };
 pub use incidents::{IncidentInput, IncidentState};
-pub use own::{AgentOwn, CoordinatorOwn, DaemonOwn, ProbeOutcome, encode};
+pub use own::{AgentOwn, ConnectionRefusal, CoordinatorOwn, DaemonOwn, ProbeOutcome, encode};
 pub use pairs::{PairBandwidth, PairLatency, PairPing, PairRow, WorstOf, WorstRow, pairs, worst_pairs};
 pub use spread::{GroupInput, NodeFailures, WorstPairInput};
 pub use text::{CONTENT_TYPE, SpreadInput};
