@@ -60,7 +60,7 @@ struct Metadata {
     packages: Vec<Package>,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct Package {
     name: String,
     version: String,

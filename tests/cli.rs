@@ -13,6 +13,8 @@ mod harness;
 #[path = "cli/history.rs"]
 mod history;
 
+#[path = "cli/backup.rs"]
+mod backup;
 #[path = "cli/bare_root.rs"]
 mod bare_root;
 #[path = "cli/contracts.rs"]

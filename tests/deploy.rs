@@ -319,3 +319,30 @@ fn the_port_of_the_agent_is_the_same_everywhere() {
         assert!(read(name).contains(&port), "{name} does not say {port}");
     }
 }
+
+/// The page for Slurm says for which lines of the kernel a node is drained, for which it is not, and why: as the rules do.
+#[test]
+fn the_page_for_slurm_has_the_lines_of_the_kernel_that_drain_a_node() {
+    let page = read("slurm/README.md");
+    let table = |head: &str| -> Vec<String> {
+        let (_, below) = page.split_once(head).unwrap_or_else(|| panic!("no table {head}"));
+        let rows = below.lines().skip(2).take_while(|line| line.starts_with('|'));
+        rows.map(str::to_owned).collect()
+    };
+    let rules = rdmascope_checks::log::Rules::builtin();
+    let rows = |why: fn(&rdmascope_checks::log::Rule) -> &Option<String>| -> Vec<String> {
+        let said = rules.docs().iter().filter_map(|rule| Some((&rule.id, why(rule).as_ref()?)));
+        let mut rows: Vec<_> = said.map(|(id, why)| format!("| `{id}` | {why} |")).collect();
+        rows.sort();
+        rows
+    };
+    assert_eq!(table("| the node is drained for | because |"), rows(|rule| &rule.drain));
+    assert_eq!(table("| not drained for | because |"), rows(|rule| &rule.spare));
+    for check in rdmascope_checks::ALL.iter().filter(|check| check.hard) {
+        assert!(
+            page.contains(&format!("(`{}`", check.id)) || page.contains(&format!("`{}`)", check.id)),
+            "{}",
+            check.id
+        );
+    }
+}

@@ -114,13 +114,14 @@ impl Source {
 type Rule = fn(&Source) -> Vec<String>;
 
 /// Rules of Rust files.
-const RUST_RULES: [Rule; 6] = [
+const RUST_RULES: [Rule; 7] = [
     opens_with_why,
     is_short,
     ignores_with_reason,
     spawns_where_allowed,
     names_no_kernel_path,
     bounds_queues,
+    leaves_the_revision_to_the_binary,
 ];
 
 fn opens_with_why(file: &Source) -> Vec<String> {
@@ -179,6 +180,16 @@ fn bounds_queues(file: &Source) -> Vec<String> {
     let hits = UNBOUNDED.iter().flat_map(|needle| file.lines_with(needle).map(move |line| (line, needle)));
     hits.map(|(line, needle)| {
         format!("line {line}: `{needle}` has no bound; use a bounded queue and count drops")
+    })
+    .collect()
+}
+
+/// Whatever is compiled with the revision is compiled again for every commit, and so is all that stands above it.
+fn leaves_the_revision_to_the_binary(file: &Source) -> Vec<String> {
+    let may = ["crates/cli/", "crates/xtask/"].iter().any(|folder| file.path.starts_with(folder));
+    let hits = file.lines_with("\"RDMASCOPE_REVISION\"").filter(|_| !may);
+    hits.map(|line| {
+        format!("line {line}: only crates/cli is compiled with the revision; others are told it at the start")
     })
     .collect()
 }
@@ -344,6 +355,10 @@ fn each_rule_can_fail() {
         assert_eq!(count(bounds_queues, code(bad)), 1, "{bad}");
     }
     assert_eq!(count(bounds_queues, code("mpsc::channel(64)")), 0);
+
+    let compiled = "option_env!(\"RDMASCOPE_REVISION\")";
+    assert_eq!(count(leaves_the_revision_to_the_binary, code(compiled)), 1);
+    assert_eq!(count(leaves_the_revision_to_the_binary, at("crates/cli/src/x.rs", compiled)), 0);
 
     let told = at("a.md", concat!("see /wo", "rk/x\nTO", "DO: more\n"));
     assert_eq!(speaks_of_itself_alone(&told).len(), 2);

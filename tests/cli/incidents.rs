@@ -4,7 +4,7 @@ use crate::bad_input::{connect, hello};
 use crate::harness::{Cluster, Folder, PATIENCE, run};
 use rdmascope_link::{EventKind, Fact, FindingBrief, NodeEvent, PROTOCOL_MAX, PROTOCOL_MIN, ToCoordinator};
 use rdmascope_model::{EndpointInfo, Fabric, Status, Wall};
-use rdmascope_tests::guest::{Signal, wait_until};
+use rdmascope_tests::guest::{Api, Signal, wait_until};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -143,10 +143,8 @@ fn other_numbers_are_tried_on_the_history_and_what_it_does_not_hold_is_not_guess
     assert_eq!(cluster.run(&["replay", "--policy", &wrong]).code, Some(78));
 }
 
-/// An agent whose port is down, and that says so.
-pub(crate) fn with_a_port_that_is_down(cluster: &Cluster) -> impl Sized + use<> {
-    let mut agent = connect(&cluster.address);
-    agent.send(hello(PROTOCOL_MIN, PROTOCOL_MAX)).expect("it is sent");
+/// What an agent says whose port is down.
+pub(crate) fn port_is_down() -> [Message; 2] {
     let finding = FindingBrief {
         id: "port-state".to_owned(),
         status: Status::Fail,
@@ -166,15 +164,21 @@ pub(crate) fn with_a_port_that_is_down(cluster: &Cluster) -> impl Sized + use<> 
         value: value.to_owned(),
     };
     let facts = vec![fact("switch", "leaf7"), fact("switch_port", "Ethernet1/4")];
-    for frame in [ToCoordinator::inventory(vec![endpoint], vec![finding]), ToCoordinator::facts(facts)] {
-        agent.send(Message::Binary(frame.encode().into())).expect("it is sent");
-    }
+    [ToCoordinator::inventory(vec![endpoint], vec![finding]), ToCoordinator::facts(facts)]
+        .map(|frame| Message::Binary(frame.encode().into()))
+}
+
+/// An agent whose port is down, and that says so.
+pub(crate) fn with_a_port_that_is_down(cluster: &Cluster) -> impl Sized + use<> {
+    let mut agent = connect(&cluster.address);
+    agent.send(hello(PROTOCOL_MIN, PROTOCOL_MAX)).expect("it is sent");
+    port_is_down().map(|message| agent.send(message).expect("it is sent"));
     agent
 }
 
-pub(crate) fn open_incidents(cluster: &Cluster) -> Vec<Value> {
+pub(crate) fn open_incidents(api: &Api) -> Vec<Value> {
     wait_until("an incident is open", PATIENCE, || {
-        let list = cluster.api().json("/api/v1/incidents?state=open")?;
+        let list = api.json("/api/v1/incidents?state=open")?;
         let open = list["incidents"].as_array().cloned().unwrap_or_default();
         if open.is_empty() { Err(list.to_string()) } else { Ok(open) }
     })
@@ -188,7 +192,7 @@ fn an_incident_is_told_in_every_way_can_be_acknowledged_and_outlasts_the_coordin
     let mut lines = stream(&cluster, "/api/v1/events/stream?kind=incident", "");
     assert!(lines.by_ref().any(|line| line == "content-type: text/event-stream"));
     let agent = with_a_port_that_is_down(&cluster);
-    let open = open_incidents(&cluster);
+    let open = open_incidents(&cluster.api());
     let [incident] = &open[..] else { panic!("one cause is one incident: {open:?}") };
     let id = incident["id"].as_u64().expect("a number").to_string();
     assert!(lines.by_ref().any(|line| line == "event: incident"), "it is streamed");
@@ -228,9 +232,9 @@ fn an_incident_is_told_in_every_way_can_be_acknowledged_and_outlasts_the_coordin
     let back = cluster.run(&["incidents", "--all"]);
     assert!(back.out.contains(&format!("incident {id}: ")) && back.out.contains("cable ordered"), "{back:?}");
     // It is the same one when it is seen again, and no news.
-    let seen_before = open_incidents(&cluster)[0]["seen_at"].clone();
+    let seen_before = open_incidents(&cluster.api())[0]["seen_at"].clone();
     wait_until("it is seen again", PATIENCE, || {
-        let open = open_incidents(&cluster);
+        let open = open_incidents(&cluster.api());
         let [one] = &open[..] else { panic!("it is the same cause: {open:?}") };
         assert_eq!(one["id"].to_string(), id);
         if one["seen_at"] == seen_before { Err(one.to_string()) } else { Ok(()) }

@@ -2,7 +2,9 @@
 
 use crate::bad_input::{connect, hello};
 use crate::harness::{Cluster, Folder, PATIENCE, binary, listening, rdmascope};
-use rdmascope_link::{EventKind, NodeEvent, PROTOCOL_MAX, PROTOCOL_MIN, ToAgent, ToCoordinator};
+use rdmascope_link::{
+    EVENTS_PER_FRAME_MAX, EventKind, NodeEvent, PROTOCOL_MAX, PROTOCOL_MIN, ToAgent, ToCoordinator,
+};
 use rdmascope_model::Wall;
 use rdmascope_tests::guest::{Api, Program, Signal, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -14,41 +16,54 @@ use std::process::Command;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocket;
 
-/// An agent of the node `stranger` that tells of one event after the other, each in a frame of its own.
-struct Teller {
+/// An agent of the node `stranger` that tells of one event after the other.
+pub(crate) struct Teller {
     socket: WebSocket<TcpStream>,
 }
 
 impl Teller {
-    fn connect(address: &str) -> Self {
+    pub(crate) fn connect(address: &str) -> Self {
         let mut socket = connect(address);
         socket.send(hello(PROTOCOL_MIN, PROTOCOL_MAX)).expect("it is let in");
         Self { socket }
     }
 
-    /// Tells of the events with these numbers; the coordinator may be gone already.
-    fn tell(&mut self, numbers: impl Iterator<Item = u64>) {
+    /// Tells of the events with these numbers, each in a frame of its own; the coordinator may be gone already.
+    pub(crate) fn tell(&mut self, numbers: impl Iterator<Item = u64>) {
         for number in numbers {
-            let event = NodeEvent {
-                number,
-                at: Wall(1_790_000_000_000),
-                kind: EventKind::StateChange,
-                subject: "mlx5_0/1".to_owned(),
-                id: format!("event-{number}"),
-                before: "ACTIVE".to_owned(),
-                after: "DOWN".to_owned(),
-                text: "so that it takes room on the disk: ".repeat(9),
-                basis: None,
-            };
-            let frame = ToCoordinator::events(std::iter::once(&event)).encode();
+            self.tell_together(number..=number);
+        }
+    }
+
+    /// The same, as many in a frame as it holds.
+    fn tell_together(&mut self, numbers: impl Iterator<Item = u64>) {
+        let event = |number| NodeEvent {
+            number,
+            at: Wall(1_790_000_000_000),
+            kind: EventKind::StateChange,
+            subject: "mlx5_0/1".to_owned(),
+            id: format!("event-{number}"),
+            before: "ACTIVE".to_owned(),
+            after: "DOWN".to_owned(),
+            text: "so that it takes room on the disk: ".repeat(9),
+            basis: None,
+        };
+        let events: Vec<NodeEvent> = numbers.map(event).collect();
+        for part in events.chunks(EVENTS_PER_FRAME_MAX) {
+            let frame = ToCoordinator::events(part).encode();
             if self.socket.send(Message::Binary(frame.into())).is_err() {
                 return;
             }
         }
     }
 
+    /// Says something else.
+    pub(crate) fn say(&mut self, message: Message) {
+        self.socket.send(message).expect("it is sent");
+    }
+
     /// Reads until everything up to this number is acknowledged; answers up to where it was.
-    fn hear(&mut self, wanted: u64) -> u64 {
+    pub(crate) fn hear(&mut self, wanted: u64) -> u64 {
         let mut safe = 0;
         while safe < wanted {
             match self.socket.read() {
@@ -66,7 +81,7 @@ impl Teller {
 }
 
 /// How often each event of the node is in the history, by its id.
-fn history(api: &Api) -> BTreeMap<String, usize> {
+pub(crate) fn history(api: &Api) -> BTreeMap<String, usize> {
     let answer = api.json("/api/v1/events?node=stranger&kind=state-change&limit=5000").expect("the history");
     let mut found = BTreeMap::new();
     for event in answer["events"].as_array().expect("a list") {
@@ -75,7 +90,7 @@ fn history(api: &Api) -> BTreeMap<String, usize> {
     found
 }
 
-fn keeps_in(folder: &Path) -> String {
+pub(crate) fn keeps_in(folder: &Path) -> String {
     format!("coordinator:\n  state_dir: {}\n", folder.display())
 }
 
@@ -178,35 +193,87 @@ fn limit_files(program: &Program, bytes: Option<u64>) {
     prlimit(Some(pid), Resource::Fsize, Rlimit { current: bytes, maximum: None }).expect("its own user may");
 }
 
+/// A coordinator whose files can be kept from growing.
+struct OnADisk {
+    state: Folder,
+    program: Program,
+    api: Api,
+    address: String,
+}
+
+impl OnADisk {
+    fn new() -> Self {
+        let state = Folder::new();
+        state.file("config.yaml", &keeps_in(&state.path("")));
+        let (program, address) = Self::start(&state, "first.log");
+        let api = Api::new(&address, None);
+        Self { state, program, api, address }
+    }
+
+    fn start(state: &Folder, log: &str) -> (Program, String) {
+        // Writing beyond the limit is an error, and not the end of the program.
+        let mut command = Command::new("bash");
+        command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(binary());
+        command.args(["coordinator", "--listen", "127.0.0.1:0", "--config"]).arg(state.path("config.yaml"));
+        listening(&mut command, &state.path(log))
+    }
+
+    /// Bytes of the history.
+    fn size(&self) -> u64 {
+        fs::metadata(self.state.path("history.redb")).expect("the history").len()
+    }
+
+    /// How often it could not be written.
+    fn failed(&self) -> u64 {
+        let metrics = self.api.get("/metrics").expect("metrics").text;
+        let name = "rdmascope_state_writes_failed_total{file=\"history\"} ";
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)).expect("it is always there");
+        value.parse().expect("a number")
+    }
+
+    fn wait_for_word(&self, word: &str) {
+        wait_until(word, PATIENCE, || {
+            let printed = self.program.printed();
+            if printed.contains(word) { Ok(()) } else { Err(printed) }
+        });
+    }
+
+    /// How many events of the agent are on the disk, seen after a kill and by the next coordinator.
+    fn on_disk(self) -> u64 {
+        self.program.kill();
+        let (_again, address) = Self::start(&self.state, "second.log");
+        let api = Api::new(&address, None);
+        let (mut found, mut before) = (BTreeMap::new(), u64::MAX);
+        loop {
+            let path = format!("/api/v1/events?node=stranger&kind=state-change&limit=1000&before={before}");
+            let page = api.json(&path).expect("the history");
+            for event in page["events"].as_array().expect("a list") {
+                *found.entry(event["id"].to_string()).or_insert(0) += 1;
+            }
+            match page["older_before"].as_u64() {
+                Some(older) => before = older,
+                None => break,
+            }
+        }
+        let twice: Vec<_> = found.iter().filter(|(_, times)| **times != 1).collect();
+        assert!(twice.is_empty(), "{twice:?}");
+        found.len() as u64
+    }
+}
+
 #[test]
 fn a_full_disk_is_said_and_counted_and_nothing_that_was_acknowledged_is_lost() {
     const ROOM: u64 = 400;
-    let state = Folder::new();
-    let config = state.file("config.yaml", &keeps_in(&state.path("")));
-    // Writing beyond the limit is an error, and not the end of the program.
-    let start = |log: &str| {
-        let mut command = Command::new("bash");
-        command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(binary());
-        command.args(["coordinator", "--listen", "127.0.0.1:0", "--config", &config]);
-        listening(&mut command, &state.path(log))
-    };
-    let (program, address) = start("first.log");
-    let api = Api::new(&address, None);
-    let failed = |file: &str| {
-        let metrics = api.get("/metrics").expect("metrics").text;
-        let name = format!("rdmascope_state_writes_failed_total{{file=\"{file}\"}} ");
-        let value = metrics.lines().find_map(|line| line.strip_prefix(&name)).expect("it is always there");
-        value.parse::<u64>().expect("a number")
-    };
-    let mut agent = Teller::connect(&address);
+    let disk = OnADisk::new();
+    let mut agent = Teller::connect(&disk.address);
     agent.tell(1..=1);
-    assert_eq!((agent.hear(1), failed("history")), (1, 0));
-    let size = fs::metadata(state.path("history.redb")).expect("the history").len();
-    limit_files(&program, Some(size));
+    assert_eq!((agent.hear(1), disk.failed()), (1, 0));
+    let size = disk.size();
+    limit_files(&disk.program, Some(size));
     // More than the file has room for, and less than waits in memory.
     let mut told = 1;
     wait_until("the disk is full", PATIENCE, || {
-        if failed("history") > 0 {
+        if disk.failed() > 0 {
             return Ok(());
         }
         agent.tell(told + 1..=told + ROOM);
@@ -214,33 +281,42 @@ fn a_full_disk_is_said_and_counted_and_nothing_that_was_acknowledged_is_lost() {
         Err(format!("{told} events fit into {size} bytes"))
     });
     assert!(told <= 8_000, "{told} events are more than the coordinator is asked to keep in memory");
-    assert_eq!(api.get("/healthz").expect("it serves").status, 200);
-    wait_until("it says so", PATIENCE, || {
-        let printed = program.printed();
-        let said = "the history cannot be written: is the disk full?";
-        if printed.contains(said) { Ok(()) } else { Err(printed) }
-    });
-    let newest = api.json("/api/v1/events?node=stranger&kind=state-change&limit=100").expect("the history");
+    assert_eq!(disk.api.get("/healthz").expect("it serves").status, 200);
+    disk.wait_for_word("the history cannot be written: is the disk full?");
+    let path = "/api/v1/events?node=stranger&kind=state-change&limit=100";
+    let newest = disk.api.json(path).expect("the history");
     let shown = newest["events"].as_array().map_or(0, Vec::len);
     assert_eq!(shown, 100, "what is not written yet is shown all the same");
     // Somebody makes room; the coordinator finds out by itself.
-    limit_files(&program, None);
+    limit_files(&disk.program, None);
     assert_eq!(agent.hear(told), told, "all of it is acknowledged now");
-    assert!(program.printed().contains("the history is written again, and nothing of it was lost"));
-    assert_eq!(program.printed().matches("is the disk full?").count(), 1, "said once: {}", program.printed());
-    program.kill();
-    let (_again, address) = start("second.log");
-    let api = Api::new(&address, None);
-    let mut found = 0;
-    let mut before = u64::MAX;
-    loop {
-        let path = format!("/api/v1/events?node=stranger&kind=state-change&limit=1000&before={before}");
-        let page = api.json(&path).expect("the history");
-        found += page["events"].as_array().expect("a list").len() as u64;
-        match page["older_before"].as_u64() {
-            Some(older) => before = older,
-            None => break,
-        }
-    }
-    assert_eq!(found, told, "every event is there after a kill, once");
+    disk.wait_for_word("the history is written again, and nothing of it was lost");
+    let printed = disk.program.printed();
+    assert_eq!(printed.matches("is the disk full?").count(), 1, "said once: {printed}");
+    assert_eq!(disk.on_disk(), told, "every event is there after a kill, once");
+}
+
+#[test]
+fn what_does_not_fit_into_memory_while_the_disk_is_full_stays_with_the_agent_and_is_told_again() {
+    const TOLD: u64 = 14_000;
+    let disk = OnADisk::new();
+    let mut agent = Teller::connect(&disk.address);
+    agent.tell(1..=1);
+    assert_eq!(agent.hear(1), 1);
+    limit_files(&disk.program, Some(disk.size()));
+    // Those of the beginning may still find room in the file.
+    agent.tell_together(2..=TOLD);
+    disk.wait_for_word("10,000 events wait to be written: agents keep theirs");
+    assert!(disk.failed() > 0);
+    limit_files(&disk.program, None);
+    let safe = agent.hear(TOLD);
+    assert!((9_900..TOLD).contains(&safe), "what waited is acknowledged, what did not is not: {safe}");
+    disk.wait_for_word("the history is written again, and nothing of it was lost");
+    // As an agent does after every reconnect.
+    let mut agent = Teller::connect(&disk.address);
+    agent.tell_together(safe + 1..=TOLD);
+    assert_eq!(agent.hear(TOLD), TOLD);
+    let lost = disk.api.json("/api/v1/events?kind=events-lost").expect("the history");
+    assert_eq!(lost["events"].as_array().map(Vec::len), Some(0), "{lost}");
+    assert_eq!(disk.on_disk(), TOLD, "every event is there after a kill, once");
 }

@@ -53,7 +53,7 @@ fn a_mistyped_node_finds_the_one_that_was_meant() {
 fn a_mistyped_finding_or_incident_finds_what_there_is() {
     let cluster = Cluster::start(None, &[]);
     let agent = with_a_port_that_is_down(&cluster);
-    open_incidents(&cluster);
+    open_incidents(&cluster.api());
     says(&cluster.run(&["ack", "stranger", "port-sate"]), 1, "no such finding", "did you mean port-state?");
     says(&cluster.run(&["ack", "--incident", "77"]), 1, "no incident 77", "rdmascope incidents");
     says(&cluster.run(&["incidents", "77"]), 1, "77", "rdmascope incidents --all");

@@ -130,7 +130,7 @@ fn of_figures() -> Vec<Value> {
 fn of_an_incident() -> Vec<Value> {
     let cluster = Cluster::start(None, &[]);
     let agent = with_a_port_that_is_down(&cluster);
-    let id = open_incidents(&cluster)[0]["id"].to_string();
+    let id = open_incidents(&cluster.api())[0]["id"].to_string();
     let json = |words: &[&str]| cluster.run(&[words, ["--json"].as_slice()].concat());
     let mut cases = Vec::new();
     for (command, words) in [

@@ -39,7 +39,7 @@ fn fits(name: &[&str], done: &Done) {
 fn no_line_is_wider_than_the_terminal() {
     let cluster = Cluster::start(None, &NODES);
     let agent = with_a_port_that_is_down(&cluster);
-    let id = open_incidents(&cluster)[0]["id"].to_string();
+    let id = open_incidents(&cluster.api())[0]["id"].to_string();
     cluster.wait_for_nodes(&[NODES[0], NODES[1], "stranger"]);
     let wide = |words: &[&str]| {
         let mut command = rdmascope(words);

@@ -15,7 +15,7 @@ use rdmascope_expose::metrics::{self, AgentInput, AgentOwn, CONTENT_TYPE, MeshIn
 use rdmascope_link::{PairsBrief, PauseFlags, ProbeResult};
 use rdmascope_model::{Metric, Status};
 use rdmascope_probe::mesh::MeshHealth;
-use rdmascope_secure::{Limits, Peer, Refused, Server, bearer};
+use rdmascope_secure::{Limits, Peer, Server, bearer};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -174,7 +174,7 @@ pub(crate) async fn serve(
     let counted = shown.own.daemon.clone();
     let state = Arc::new(Served { shown, credentials });
     let router = Router::new().route("/metrics", get(all)).route("/healthz", get(healthz)).with_state(state);
-    let refused = Box::new(move |why: Refused| counted.connection_refused(why.as_str()));
+    let refused = Box::new(move |why| counted.connection_refused(why));
     Server { router, tls, limits: LIMITS, refused }.serve(listener, std::future::pending()).await;
 }
 

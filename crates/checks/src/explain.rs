@@ -1,7 +1,7 @@
 //! A check, a rule of the kernel log, what differs between nodes, or why a probe failed, in words: the page that `rdmascope explain` prints and that stands among the runbooks.
 
 use crate::Check;
-use crate::log::{Class, Rule};
+use crate::log::Rule;
 use rdmascope_model::Cause;
 
 /// What stands on the page of a hard local fault.
@@ -32,8 +32,12 @@ pub fn page(check: &Check) -> String {
 /// The page of a rule of the kernel log, likewise.
 #[must_use]
 pub fn rule_page(rule: &Rule) -> String {
-    let hard = if rule.class == Class::F { HARD } else { "" };
-    written(&rule.id, &format!("{}{hard}", rule.meaning), &rule.causes, &rule.next_steps)
+    let drain = match (&rule.drain, &rule.spare) {
+        (Some(why), _) => format!("{HARD} The reason: {why}."),
+        (None, Some(why)) => format!("\n\nNo node is drained for it: {why}."),
+        (None, None) => String::new(),
+    };
+    written(&rule.id, &format!("{}{drain}", rule.meaning), &rule.causes, &rule.next_steps)
 }
 
 /// Id of the finding that says that a part differs from the others of its kind; only the coordinator, which sees all, makes it.

@@ -38,11 +38,12 @@ pub fn run(look: &Look<'_>) -> Vec<Finding> {
     ALL.iter().flat_map(|check| (check.judge)(look)).collect()
 }
 
-/// A `fail` with this id is a hard local fault: of a check that is marked as such, or of a kernel-log rule of class `F`.
+/// A `fail` with this id is a hard local fault: of a check that is marked as such, or of a kernel-log rule that
+/// says why ([`log::Rule::drain`]).
 #[must_use]
 pub fn is_hard(id: &str, rules: &log::Rules) -> bool {
     ALL.iter().any(|check| check.hard && check.id == id)
-        || rules.get(id).is_some_and(|rule| rule.class == log::Class::F)
+        || rules.get(id).is_some_and(|rule| rule.drain.is_some())
 }
 
 /// The worst status; `Unknown` when nothing was judged at all.

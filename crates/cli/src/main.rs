@@ -29,6 +29,7 @@ mod probe;
 mod probe_arguments;
 mod reasons;
 mod reload;
+mod replace;
 mod replay;
 mod report;
 mod screen;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Err(error) => return told_by_clap(&error),
     };
     screen::set_up(arguments.color);
+    written::REVISION.into_iter().for_each(rdmascope_expose::metrics::built_from);
     let done = match &arguments.command {
         Command::Check(flags) => check::run(flags),
         Command::Explain(flags) => explain::run(flags),

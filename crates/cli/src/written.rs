@@ -11,7 +11,6 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use rdmascope_expose::api::OUTPUTS;
-use rdmascope_expose::metrics::REVISION;
 use rdmascope_host::Clock;
 use rdmascope_model::Wall;
 use std::io::{self, Write as _};
@@ -19,6 +18,9 @@ use std::path::{Path, PathBuf};
 
 /// Seconds since 1970 that stand in for today, so that the same source gives the same package (reproducible-builds.org).
 const DATE_VARIABLE: &str = "SOURCE_DATE_EPOCH";
+
+/// Revision of the sources that this was built from; `None` where whoever built it did not say.
+pub(crate) const REVISION: Option<&str> = option_env!("RDMASCOPE_REVISION");
 
 /// `0.1.0`, and the revision of the sources where the build was told it: `0.1.0 (abc1234)`.
 pub(crate) fn version() -> String {

@@ -191,6 +191,13 @@ impl Hub {
         if let ToCoordinator::Hello(hello) = &frame {
             info!(node = hello.node, version = hello.agent_version, "agent says hello");
         }
+        if let (ToCoordinator::Events(events), Some(store)) = (&frame, self.store.get())
+            && !store.has_room(events.len())
+        {
+            let news = self.write(|state, _| state.leave_events(connection));
+            store.left(news);
+            return;
+        }
         self.write(|state, now| state.handle(Event::Frame(connection, frame), now));
     }
 

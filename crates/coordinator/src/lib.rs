@@ -19,6 +19,7 @@ mod page;
 mod pair_history;
 mod query;
 mod reload;
+mod replace;
 mod report;
 mod snapshot;
 mod socket;
@@ -196,7 +197,7 @@ pub async fn run(
         router: api::router(Arc::clone(&hub)),
         tls,
         limits: LIMITS,
-        refused: Box::new(move |why| counted.connection_refused(why.as_str())),
+        refused: Box::new(move |why| counted.connection_refused(why)),
     };
     let ends = async move {
         shutdown.await;

@@ -7,10 +7,11 @@
 //! has a gigabyte; a day of history between 128 endpoints has 57 MB.
 
 use crate::hub::Hub;
+use crate::replace::replace;
 use rdmascope_localise::EndpointIndex;
 use rdmascope_model::{EndpointName, Metric};
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ const EVERY: Duration = Duration::from_secs(30);
 const HISTORY_EVERY: u32 = 10;
 /// A source with 4,096 rows has 250 KB, and all texts there are 16 MB; 4,095 pairs of one source that flap in every metric have 85 MB.
 const PART_BYTES_MAX: usize = 96 << 20;
-/// Fewer and larger writes than parts.
+/// Fewer and larger reads than parts.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// One of the two files.
@@ -112,8 +113,6 @@ fn save_these(wanted: &[&Kept], hub: &Hub, folder: &Path) {
         if let Err(error) = write(hub, kept, folder) {
             let what = kept.what;
             hub.own.write_failed(kept.label);
-            // Half a file takes room that others need.
-            let _ = fs::remove_file(kept.beside(folder));
             warn!(folder = %folder.display(), %error, "the {what} cannot be kept: is the folder there, writable and not full?");
         }
     }
@@ -122,11 +121,6 @@ fn save_these(wanted: &[&Kept], hub: &Hub, folder: &Path) {
 impl Kept {
     fn path(&self, folder: &Path) -> PathBuf {
         folder.join(self.name)
-    }
-
-    /// Where it is while it is written.
-    fn beside(&self, folder: &Path) -> PathBuf {
-        folder.join(format!("{}.new", self.name))
     }
 }
 
@@ -174,29 +168,28 @@ fn wrong(what: String) -> io::Error {
 }
 
 fn write(hub: &Hub, kept: &Kept, folder: &Path) -> io::Result<()> {
-    let beside = kept.beside(folder);
-    let mut out = BufWriter::with_capacity(BUFFER_BYTES, File::create(&beside)?);
-    out.write_all(kept.magic)?;
-    // Endpoints that come while this is written are in the next one.
-    let names = hub.read(|state, _| state.kept_names());
-    let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
-    put(&mut out, names.iter().map(|name| format!("{name}\n")).collect::<String>().as_bytes())?;
-    let mut part = Vec::new();
-    for source in (0..count).map(EndpointIndex) {
-        for of in kept.parts {
-            // One source at a time, so that the lock is held for microseconds and no second matrix is made.
-            part.clear();
-            hub.read(|state, _| match of {
-                Some(metric) => state.keep(*metric, source, count, &mut part),
-                None => state.keep_trails(source, count, &mut part),
-            });
-            if !part.is_empty() {
-                put(&mut out, &part)?;
+    replace(folder, kept.name, |out| {
+        out.write_all(kept.magic)?;
+        // Endpoints that come while this is written are in the next one.
+        let names = hub.read(|state, _| state.kept_names());
+        let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
+        put(out, names.iter().map(|name| format!("{name}\n")).collect::<String>().as_bytes())?;
+        let mut part = Vec::new();
+        for source in (0..count).map(EndpointIndex) {
+            for of in kept.parts {
+                // One source at a time, so that the lock is held for microseconds and no second matrix is made.
+                part.clear();
+                hub.read(|state, _| match of {
+                    Some(metric) => state.keep(*metric, source, count, &mut part),
+                    None => state.keep_trails(source, count, &mut part),
+                });
+                if !part.is_empty() {
+                    put(out, &part)?;
+                }
             }
         }
-    }
-    out.into_inner()?.sync_all()?;
-    fs::rename(beside, kept.path(folder))
+        Ok(())
+    })
 }
 
 fn read(hub: &Hub, kept: &Kept, path: &Path) -> io::Result<usize> {

@@ -196,3 +196,88 @@ async fn close(hub: &Hub, socket: &mut WebSocket, code: u16, why: &str) -> Strin
     let _ = send(hub, socket, Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
     why.to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Access;
+    use crate::hub::FRAMES_QUEUED_MAX;
+    use futures_util::{SinkExt as _, StreamExt as _};
+    use rdmascope_control::coordinator::Settings;
+    use rdmascope_expose::metrics::encode;
+    use rdmascope_host::Clock;
+    use rdmascope_link::{Hello, PROTOCOL_MAX, PROTOCOL_MIN};
+    use rdmascope_secure::{Limits, Server};
+    use tokio::net::TcpListener;
+    use tokio_tungstenite::connect_async;
+    use tokio_tungstenite::tungstenite;
+
+    fn hello() -> tungstenite::Message {
+        let hello = Hello {
+            protocol_min: PROTOCOL_MIN,
+            protocol_max: PROTOCOL_MAX,
+            agent_version: "1".to_owned(),
+            node: "n1".to_owned(),
+            instance: 1,
+            machine: "m1".to_owned(),
+            metrics: None,
+        };
+        tungstenite::Message::Binary(ToCoordinator::Hello(hello).encode().into())
+    }
+
+    /// How many agents were let go because they took nothing.
+    fn stuck(hub: &Hub) -> String {
+        let text = encode(&hub.registry).unwrap();
+        let name = "rdmascope_agents_refused_total{reason=\"stuck\"} ";
+        text.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_lets_more_frames_wait_than_its_queue_holds_is_let_go_and_counted() {
+        let hub = Hub::new(Settings::default(), 1, Clock::new(), Access::default(), false, 100);
+        let hub = Arc::new(hub.unwrap());
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("ws://{}/api/v1/agent", listener.local_addr().unwrap());
+        let server = Server {
+            router: crate::api::router(Arc::clone(&hub)),
+            tls: None,
+            limits: Limits { connections: 8, per_address: 8 },
+            refused: Box::new(|why| panic!("{why:?}")),
+        };
+        let agent = async {
+            let (mut agent, _) = connect_async(url).await.unwrap();
+            agent.send(hello()).await.unwrap();
+            agent.next().await.unwrap().unwrap();
+            while hub.fullest_queue() > 0 {
+                tokio::task::yield_now().await;
+            }
+            // All at once: its connection's task has no turn meanwhile, as while it waits for a socket that takes nothing.
+            let say = |number| hub.write(|state, _| state.kept(ConnectionId(1), number));
+            (1..=FRAMES_QUEUED_MAX as u64).for_each(say);
+            assert_eq!((hub.fullest_queue(), hub.connections()), (FRAMES_QUEUED_MAX, 1), "all of them wait");
+            say(0);
+            assert_eq!((hub.connections(), stuck(&hub).as_str()), (0, "0"), "one more is too many");
+            let mut heard = 0;
+            while let Some(Ok(message)) = agent.next().await {
+                heard += usize::from(matches!(
+                    ToAgent::decode(&message.into_data()),
+                    Ok(ToAgent::EventsSeen { .. })
+                ));
+            }
+            assert_eq!((heard, stuck(&hub).as_str()), (FRAMES_QUEUED_MAX, "1"));
+        };
+        tokio::select! {
+            () = server.serve(listener, std::future::pending()) => panic!("it serves for ever"),
+            () = agent => {}
+        }
+    }
+
+    /// The server below gives up on a socket that takes nothing (a test of `secure` shows it); its error comes through two others.
+    #[test]
+    fn a_socket_that_took_nothing_is_told_from_one_that_broke() {
+        let error = |kind: ErrorKind| axum::Error::new(tungstenite::Error::Io(kind.into()));
+        assert!(timed_out(&error(ErrorKind::TimedOut)));
+        assert!(!timed_out(&error(ErrorKind::ConnectionReset)));
+        assert!(!timed_out(&axum::Error::new(tungstenite::Error::ConnectionClosed)));
+    }
+}

@@ -16,6 +16,8 @@ use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
 use tracing::{error, info, warn};
@@ -32,8 +34,12 @@ const TAKEN: TableDefinition<'static, &str, (u64, u64)> = TableDefinition::new("
 
 /// Memory that the database may use for its pages, bytes.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
-/// Orders that may wait; the disk of a coordinator that has so many is broken.
+/// Orders that may wait; the disk of a coordinator that has so many is broken. Half of them are for what comes from agents.
 const ORDERS_MAX: usize = 1_024;
+/// Events that wait for a disk that takes nothing, about 4 MB. Agents keep what they tell beyond that: it is not taken, so it is not acknowledged.
+const WAITING_MAX: usize = 10_000;
+/// Besides, events of the coordinator's own, which nobody else keeps; beyond that they are lost, and how many is said.
+const OWN_WAITING_MAX: usize = 1_000;
 /// Events that are brought back at the start.
 const RESTORED_MAX: usize = 5_000;
 const FILE: &str = "history.redb";
@@ -44,6 +50,17 @@ enum Order {
     Events(Vec<EventView>, Option<(ConnectionId, Taken)>),
     Notes(Notes),
     Incidents(Vec<IncidentView>),
+}
+
+/// What waits to be written. Only the hub adds, one at a time, and only the writer takes away; so room that was there stays.
+#[derive(Default)]
+struct Room {
+    orders: AtomicUsize,
+    events: AtomicUsize,
+    /// Events of the coordinator's own for which there was none.
+    lost: AtomicUsize,
+    /// There was none for what agents told.
+    left: AtomicBool,
 }
 
 /// Acknowledgements, maintenances and pinned pairs as they are written down.
@@ -96,6 +113,7 @@ impl Shelf {
 pub(crate) struct Store {
     shelf: Shelf,
     orders: SyncSender<Order>,
+    room: Arc<Room>,
 }
 
 impl Store {
@@ -109,10 +127,11 @@ impl Store {
                 }
                 let (orders, waiting) = sync_channel(ORDERS_MAX);
                 let shelf = Shelf::new(folder, database);
-                let writer = Writer::new(shelf.clone(), Arc::downgrade(hub));
+                let room = Arc::new(Room::default());
+                let writer = Writer::new(shelf.clone(), Arc::clone(&room), Arc::downgrade(hub));
                 let thread = std::thread::Builder::new().name("history".to_owned());
                 match thread.spawn(move || writer.write_all(&waiting)) {
-                    Ok(_) => Some(Self { shelf, orders }),
+                    Ok(_) => Some(Self { shelf, orders, room }),
                     Err(error) => {
                         error!(%error, "the history cannot be kept: no thread for it");
                         None
@@ -126,19 +145,53 @@ impl Store {
         }
     }
 
-    /// Writes events down; false when they cannot even wait for it.
+    /// So many events of an agent can wait to be written: they may be taken from it.
+    pub(crate) fn has_room(&self, events: usize) -> bool {
+        // One more says that some are missing.
+        let waiting = self.room.events.load(Relaxed) + events + 1;
+        waiting <= WAITING_MAX && self.room.orders.load(Relaxed) < ORDERS_MAX / 2
+    }
+
+    /// An agent was left with its events; they are asked for when there is room.
+    pub(crate) fn left(&self, news: bool) {
+        if !self.room.left.swap(true, Relaxed) && news {
+            warn!(
+                "10,000 events wait to be written: agents keep theirs (1,000 each) until there is room, and tell them then"
+            );
+        }
+    }
+
+    /// Writes events down; false when they cannot even wait for it. Those of agents can, where there was room for them.
     pub(crate) fn events(&self, events: Vec<EventView>, then: Option<(ConnectionId, Taken)>) -> bool {
-        self.orders.try_send(Order::Events(events, then)).is_ok()
+        let count = events.len();
+        let own_have_room = self.room.events.load(Relaxed) + count <= WAITING_MAX + OWN_WAITING_MAX;
+        let waits = (then.is_some() || own_have_room) && self.order(Order::Events(events, then), count);
+        if !waits {
+            self.room.lost.fetch_add(count, Relaxed);
+        }
+        waits
     }
 
     /// Writes all notes down, in place of those before.
     pub(crate) fn notes(&self, notes: Notes) -> bool {
-        self.orders.try_send(Order::Notes(notes)).is_ok()
+        self.order(Order::Notes(notes), 0)
     }
 
     /// Writes all incidents down that are held, in place of those before.
     pub(crate) fn incidents(&self, incidents: Vec<IncidentView>) -> bool {
-        self.orders.try_send(Order::Incidents(incidents)).is_ok()
+        self.order(Order::Incidents(incidents), 0)
+    }
+
+    fn order(&self, order: Order, events: usize) -> bool {
+        // Counted first: the writer may have it before the next line.
+        self.room.orders.fetch_add(1, Relaxed);
+        self.room.events.fetch_add(events, Relaxed);
+        let waits = self.orders.try_send(order).is_ok();
+        if !waits {
+            self.room.orders.fetch_sub(1, Relaxed);
+            self.room.events.fetch_sub(events, Relaxed);
+        }
+        waits
     }
 
     /// Events older than `before` that are wanted, the newest first, at most `limit`.
@@ -222,7 +275,7 @@ fn open(folder: &Path) -> Result<Database> {
     }
     drop(database);
     let aside = folder.join(format!("{FILE}.form-{form}"));
-    warn!(form, aside = %aside.display(), "the history was written by another version; it is moved aside");
+    warn!(form, aside = %aside.display(), "the history was written by another version; it is moved aside, and a new one begins: see the page about backups");
     std::fs::rename(&path, &aside).map_err(redb::Error::Io)?;
     open(folder)
 }
@@ -230,29 +283,38 @@ fn open(folder: &Path) -> Result<Database> {
 fn restore(hub: &Hub, database: &Database) -> Result<()> {
     let read = database.begin_read()?;
     let table = read.open_table(EVENTS)?;
-    let mut events = Vec::new();
+    let (mut events, mut rows) = (Vec::new(), 0_usize);
     let last_number = table.last()?.map_or(0, |(number, _)| number.value());
     for entry in table.iter()?.rev().take(RESTORED_MAX) {
         let (_, bytes) = entry?;
-        events.extend(
-            serde_json::from_slice::<EventView>(bytes.value()).ok().as_ref().and_then(findings::event_row),
-        );
+        let event = serde_json::from_slice::<EventView>(bytes.value()).ok();
+        match event.as_ref().and_then(findings::event_row) {
+            Some(event) => events.push(event),
+            None => rows += 1,
+        }
     }
     events.reverse();
     let notes = read.open_table(NOTES)?;
-    let notes = notes.get("all")?.and_then(|bytes| serde_json::from_slice::<Notes>(bytes.value()).ok());
-    let notes = notes.unwrap_or_default();
+    let notes = notes.get("all")?.map(|bytes| serde_json::from_slice::<Notes>(bytes.value()));
+    rows += usize::from(matches!(notes, Some(Err(_))));
+    let notes = notes.and_then(std::result::Result::ok).unwrap_or_default();
     let pins = notes.pins();
     let (acknowledged, maintenance) = notes.into_parts();
     let mut incidents = Vec::new();
     for entry in read.open_table(INCIDENTS)?.iter()? {
-        incidents.extend(serde_json::from_slice::<IncidentView>(entry?.1.value()).ok());
+        match serde_json::from_slice::<IncidentView>(entry?.1.value()) {
+            Ok(incident) => incidents.push(incident),
+            Err(_) => rows += 1,
+        }
     }
     let mut taken = Vec::new();
     for entry in read.open_table(TAKEN)?.iter()? {
         let (node, mark) = entry?;
         let (run, number) = mark.value();
         taken.push(Taken { node: node.value().to_owned(), run, number });
+    }
+    if rows > 0 {
+        warn!(rows, "some rows of the history are of another version, and are left out");
     }
     info!(
         events = events.len(),

@@ -16,7 +16,7 @@ mod words;
 pub use authority::{AuthorityError, Request, make};
 pub use material::{CA_FILE, CERTIFICATE_FILE, KEY_FILE, Material, TlsError, provider};
 pub use rustls::pki_types::CertificateDer;
-pub use server::{Limits, Peer, Refused, Server, bearer};
+pub use server::{Limits, Peer, Server, bearer};
 pub use subject::{CertificateRole, Subject, subjects};
 pub use tls::{ClientStream, Tls};
 pub use words::{PLAIN_STATUS, Trouble, trouble};

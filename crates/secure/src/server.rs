@@ -12,6 +12,7 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rdmascope_expose::api::Problem;
+use rdmascope_expose::metrics::ConnectionRefusal;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -48,38 +49,6 @@ pub struct Limits {
     pub per_address: usize,
 }
 
-/// Why a connection was not served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// There were too many.
-    Full,
-    /// There were too many of its address for too long.
-    Address,
-    /// It was not secure in time.
-    Slow,
-    /// TLS failed.
-    Handshake,
-    /// It spoke plain text to a port with TLS.
-    Plain,
-}
-
-impl Refused {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Full, Self::Address, Self::Slow, Self::Handshake, Self::Plain];
-
-    /// In a word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Address => "address",
-            Self::Slow => "slow",
-            Self::Handshake => "handshake",
-            Self::Plain => "plain",
-        }
-    }
-}
-
 /// Who is at the other end; an extension of each request.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -104,7 +73,7 @@ pub struct Server {
     /// What may be held.
     pub limits: Limits,
     /// Is told of each connection that is not served.
-    pub refused: Box<dyn Fn(Refused) + Send + Sync>,
+    pub refused: Box<dyn Fn(ConnectionRefusal) + Send + Sync>,
 }
 
 struct Shared {
@@ -140,7 +109,7 @@ impl Server {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, address)) => {
                         let Ok(all) = Arc::clone(&shared.all).try_acquire_owned() else {
-                            shared.refuse(Refused::Full, address, "");
+                            shared.refuse(ConnectionRefusal::Full, address, "");
                             continue;
                         };
                         connections.spawn(Arc::clone(&shared).connection(stream, address, all, stopped.clone()));
@@ -176,7 +145,7 @@ impl Shared {
         let mut room = Room { shared: Arc::clone(&self), address: ip, _all: all, own: None };
         match tokio::time::timeout_at(deadline, own.acquire_owned()).await {
             Ok(Ok(own)) => room.own = Some(own),
-            _ => return self.refuse(Refused::Address, address, ""),
+            _ => return self.refuse(ConnectionRefusal::Address, address, ""),
         }
         // Answers are small and somebody waits for each.
         let _ = stream.set_nodelay(true);
@@ -186,7 +155,7 @@ impl Shared {
         match tokio::time::timeout_at(deadline, self.secured(tls, stream, address)).await {
             Ok(Some((stream, subject))) => self.http(stream, Peer { address, subject }, stopped).await,
             Ok(None) => {}
-            Err(_) => self.refuse(Refused::Slow, address, ""),
+            Err(_) => self.refuse(ConnectionRefusal::Slow, address, ""),
         }
         drop(room);
     }
@@ -201,7 +170,7 @@ impl Shared {
         match stream.peek(&mut first).await {
             Ok(1) if first == [TLS_HANDSHAKE] => {}
             Ok(1) => {
-                self.refuse(Refused::Plain, address, "");
+                self.refuse(ConnectionRefusal::Plain, address, "");
                 // Whoever asked may be gone.
                 let _ = stream.write_all(plain().as_bytes()).await;
                 let _ = stream.shutdown().await;
@@ -222,7 +191,7 @@ impl Shared {
             }
             Err(error) => {
                 let why = trouble(&error).map_or_else(|| error.to_string(), |trouble| trouble.what);
-                self.refuse(Refused::Handshake, address, &why);
+                self.refuse(ConnectionRefusal::Handshake, address, &why);
                 None
             }
         }
@@ -265,7 +234,7 @@ impl Shared {
         Arc::clone(addresses.entry(address).or_insert_with(new))
     }
 
-    fn refuse(&self, why: Refused, address: SocketAddr, detail: &str) {
+    fn refuse(&self, why: ConnectionRefusal, address: SocketAddr, detail: &str) {
         (self.server.refused)(why);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.is_some_and(|told| told.elapsed() < TOLD_EVERY) {

@@ -2,11 +2,12 @@
 
 use crate::authority::make_at;
 use crate::{
-    AuthorityError, CA_FILE, CERTIFICATE_FILE, CertificateRole, KEY_FILE, Limits, Peer, Refused, Request,
-    Server, Tls, TlsError, make, subjects, trouble,
+    AuthorityError, CA_FILE, CERTIFICATE_FILE, CertificateRole, KEY_FILE, Limits, Peer, Request, Server, Tls,
+    TlsError, make, subjects, trouble,
 };
 use axum::routing::get;
 use axum::{Extension, Router};
+use rdmascope_expose::metrics::ConnectionRefusal;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -56,14 +57,14 @@ impl Drop for Folder {
 const LIMITS: Limits = Limits { connections: 8, per_address: 4 };
 
 /// A server that answers who is there, its address, and what it refused.
-async fn serving(folder: Option<&Path>, limits: Limits) -> (SocketAddr, Arc<Mutex<Vec<Refused>>>) {
+async fn serving(folder: Option<&Path>, limits: Limits) -> (SocketAddr, Arc<Mutex<Vec<ConnectionRefusal>>>) {
     let who = async |Extension(peer): Extension<Peer>| {
         let subject = peer.subject;
         subject.map_or("nobody".to_owned(), |subject| {
             format!("{} {:?} {:?}", subject.name, subject.dns, subject.role)
         })
     };
-    let refused: Arc<Mutex<Vec<Refused>>> = Arc::default();
+    let refused: Arc<Mutex<Vec<ConnectionRefusal>>> = Arc::default();
     let told = Arc::clone(&refused);
     let server = Server {
         router: Router::new().route("/", get(who)),
@@ -205,7 +206,7 @@ async fn strangers_impostors_and_expired_ones_are_refused_in_words() {
     let (good, _) = serving(Some(&old.join("coordinator")), LIMITS).await;
     let why = calls(&old.join("nodes/n1"), "head", good).await.unwrap_err();
     assert_eq!(why, "it refuses our certificate, which has expired");
-    assert!(refused.lock().unwrap().iter().all(|why| *why == Refused::Handshake));
+    assert!(refused.lock().unwrap().iter().all(|why| *why == ConnectionRefusal::Handshake));
 }
 
 #[tokio::test]
@@ -215,7 +216,7 @@ async fn plain_text_and_tls_that_meet_each_other_are_told_apart() {
     let (address, refused) = serving(Some(&made.join("coordinator")), LIMITS).await;
     let answer = asked(TcpStream::connect(address).await.unwrap()).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 426 ") && answer.contains("This port speaks TLS"), "{answer}");
-    assert_eq!(*refused.lock().unwrap(), [Refused::Plain]);
+    assert_eq!(*refused.lock().unwrap(), [ConnectionRefusal::Plain]);
     let (plain, _) = serving(None, LIMITS).await;
     let why = calls(&made.join("nodes/n1"), "head", plain).await.unwrap_err();
     assert_eq!(why, "it answers in plain text, not TLS");
@@ -284,7 +285,7 @@ async fn there_is_an_end_to_connections() {
     let _held = [from([127, 0, 0, 1], address).await, from([127, 0, 0, 2], address).await];
     let mut third = from([127, 0, 0, 3], address).await;
     assert!(matches!(third.read(&mut [0]).await, Ok(0) | Err(_)), "it is closed at once");
-    assert_eq!(*refused.lock().unwrap(), [Refused::Full]);
+    assert_eq!(*refused.lock().unwrap(), [ConnectionRefusal::Full]);
 }
 
 /// Time passes at once where everybody waits.
@@ -295,7 +296,7 @@ async fn who_sends_nothing_or_too_slowly_is_let_go() {
     let (address, refused) = serving(Some(&made.join("coordinator")), LIMITS).await;
     let mut silent = TcpStream::connect(address).await.unwrap();
     assert!(matches!(silent.read(&mut [0]).await, Ok(0) | Err(_)));
-    assert_eq!(*refused.lock().unwrap(), [Refused::Slow]);
+    assert_eq!(*refused.lock().unwrap(), [ConnectionRefusal::Slow]);
 
     let (plain, _) = serving(None, LIMITS).await;
     let mut slow = TcpStream::connect(plain).await.unwrap();

@@ -17,6 +17,11 @@ pub struct Rule {
     pub source: Source,
     /// How bad the line is.
     pub class: Class,
+    /// Why it makes the node unfit, so that a scheduler may take it out for this line alone: a hard fault of the node itself that does not
+    /// pass. Only of class `F`; with `None` the line is told and no node is drained for it.
+    pub drain: Option<String>,
+    /// Of class `F` without the former: why it is not so.
+    pub spare: Option<String>,
     /// So many lines within so long are worse (or better) than one, whatever `only_when` says.
     pub escalate: Option<(Count, Status)>,
     /// Fewer lines than that are no finding.
@@ -59,7 +64,7 @@ pub enum Source {
 /// How bad a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Class {
-    /// Take the node out of service.
+    /// Somebody must look at once; whether the node is unfit is [`Rule::drain`].
     F,
     /// Error.
     E,
@@ -164,6 +169,8 @@ struct Form {
     #[serde(default, rename = "not")]
     exempt: Vec<String>,
     class: Class,
+    drain: Option<String>,
+    spare: Option<String>,
     escalate: Option<EscalateForm>,
     at_least: Option<CountForm>,
     only_when: Option<Condition>,
@@ -251,6 +258,12 @@ pub(crate) fn read(value: serde_yaml::Value, own: bool) -> Result<(Rule, Samples
         ("not_matches", form.not_matches.len()),
         ("meaning", form.meaning.len()),
     ];
+    if form.class != Class::F && (form.drain.is_some() || form.spare.is_some()) {
+        problems.push("drain and spare are for class F".to_owned());
+    }
+    if form.drain.is_some() && form.spare.is_some() {
+        problems.push("drain or spare, not both".to_owned());
+    }
     problems.extend(needed.iter().filter(|(_, n)| *n == 0).map(|(what, _)| format!("{what} is empty")));
     if !problems.is_empty() {
         return Err(problems.into_iter().map(|why| format!("{name}: {why}")).collect());
@@ -259,6 +272,8 @@ pub(crate) fn read(value: serde_yaml::Value, own: bool) -> Result<(Rule, Samples
         id: form.id,
         source: form.source,
         class: form.class,
+        drain: form.drain,
+        spare: form.spare,
         escalate,
         at_least,
         only_when: form.only_when,

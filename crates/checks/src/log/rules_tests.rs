@@ -1,6 +1,7 @@
 //! The built-in rules against their own lines, the published ones, and those of the public cases.
 
 use super::*;
+use crate::log::{Class, Whose};
 use std::collections::BTreeSet;
 
 const PUBLISHED: &str = include_str!("../../rules/published-lines.txt");
@@ -21,6 +22,25 @@ fn every_built_in_rule_is_whole_and_knows_its_own_lines_alone() {
     assert_eq!(set.docs().len(), rules.len());
     assert_eq!(set.wrong_samples(&rules), Vec::<String>::new());
     assert_eq!(set.unknown_references(), Vec::<String>::new());
+}
+
+#[test]
+fn a_rule_of_class_f_says_why_a_node_is_drained_for_it_or_why_not() {
+    for rule in Rules::builtin().docs() {
+        let said = [&rule.drain, &rule.spare].into_iter().flatten().filter(|why| why.len() > 10).count();
+        assert_eq!(said, usize::from(rule.class == Class::F), "{}", rule.id);
+        if rule.drain.is_some() {
+            // Neither cables and the other end, nor what anybody can write into a log.
+            assert!(matches!(rule.whose, Whose::Host | Whose::Power), "{}", rule.id);
+            assert_eq!(rule.source, Source::Kernel, "{}", rule.id);
+        }
+    }
+    let own = OWN
+        .replace("id: site-raid", "id: site-raid\n  drain: no disk is left")
+        .replace("class: W", "class: F");
+    let rules = Rules::with_folder(&[("site.yaml".to_owned(), own)]).unwrap();
+    assert!(crate::is_hard("site-raid", &rules), "an operator's rule that says why");
+    assert!(!crate::is_hard("mlx5-fatal-error", &rules), "and one that does not, whatever it replaces");
 }
 
 #[test]
@@ -104,6 +124,7 @@ fn all_that_is_wrong_with_a_folder_is_said_at_once() {
         ("bad.yaml".to_owned(), bad),
         ("broken.yaml".to_owned(), "id: [".to_owned()),
         ("twice.yaml".to_owned(), OWN.to_owned()),
+        ("drains.yaml".to_owned(), OWN.replace("class: W", "class: E\n  drain: a\n  spare: b")),
         ("odd.yaml".to_owned(), "- id: odd\n  klass: F\n".to_owned()),
     ];
     let problems = Rules::with_folder(&files).unwrap_err();
@@ -114,6 +135,8 @@ fn all_that_is_wrong_with_a_folder_is_said_at_once() {
         "broken.yaml: not a list of rules",
         "twice.yaml: mlx5-fatal-error: the id is taken in bad.yaml",
         "mlx5-fatal-error: the line 'Fatal error 7 detected' is matched and must not be",
+        "drains.yaml: site-raid: drain and spare are for class F",
+        "drains.yaml: site-raid: drain or spare, not both",
         "odd.yaml: odd: unknown field `klass`",
     ] {
         assert!(

@@ -2,30 +2,26 @@
 
 use super::Seen;
 use crate::failure::{Failure, code};
+use crate::replace::replace;
 use rdmascope_checks::Policy;
 use rdmascope_expose::api::PauseLevel;
 use rdmascope_expose::metrics::{self, AgentInput};
 use rdmascope_model::Finding;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 /// The collector reads names that end in `.prom`.
 const NAME: &str = "rdmascope.prom";
 
-/// Writes the file beside and renames it, so that nobody ever reads a part of it.
+/// Replaces the file; the collector never reads a part of it.
 pub(super) fn write(
     folder: &Path,
     seen: &Seen,
     findings: &[Finding],
     policy: &Policy,
 ) -> Result<(), Failure> {
-    let text = text(seen, findings, policy);
-    let (beside, file) = (folder.join(format!(".{NAME}.{}", std::process::id())), folder.join(NAME));
-    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &file));
-    written.map_err(|error| {
-        // What is left of it is of no use; that it cannot be removed either is the same trouble.
-        let _ = fs::remove_file(&beside);
+    let file = folder.join(NAME);
+    replace(&file, text(seen, findings, policy).as_bytes()).map_err(|error| {
         Failure::new(code::CHECK_UNKNOWN, format!("{} cannot be written: {error}", file.display()))
     })
 }

@@ -2,6 +2,7 @@
 
 use super::decide::FaultKey;
 use crate::failure::{Failure, code};
+use crate::replace::replace;
 use clap::Args;
 use rdmascope_expose::api::HeldFinding;
 use std::collections::BTreeSet;
@@ -26,10 +27,9 @@ impl Memory {
     pub(super) fn write(&self, faults: &[&HeldFinding]) -> Result<(), Failure> {
         let keys: BTreeSet<FaultKey> =
             faults.iter().map(|fault| (fault.id.clone(), fault.subject.clone())).collect();
-        let new = self.memory.with_extension(format!("{}.new", std::process::id()));
         // This type always has a JSON form.
         let text = serde_json::to_vec(&keys).unwrap_or_default();
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &self.memory)).map_err(|error| {
+        replace(&self.memory, &text).map_err(|error| {
             let text = format!("{} cannot be written: {error}", self.memory.display());
             Failure::new(code::FAILED, text)
                 .then("slurmd runs this as root; by hand, name another file with --memory")

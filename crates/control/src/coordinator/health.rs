@@ -286,7 +286,10 @@ fn events_lost(node: &str, count: u64, now: Now) -> EventRow {
         id: String::new(),
         before: String::new(),
         after: String::new(),
-        text: format!("{count} events of {node} are missing: its agent had no room to keep them"),
+        text: format!(
+            "{count} events of {node} are missing: its agent had no room to keep them, or this coordinator was restored from a backup \
+             that is older than them"
+        ),
         basis: None,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::health::{Acknowledgement, FindingKey, MAINTENANCE_MAX, Maintenance};
 use super::rows::{EventRow, RowKind, Taken};
-use super::{Action, CommandError, ConnectionId, Coordinator, Drift, Health};
+use super::{Action, CommandError, ConnectionId, Coordinator, Drift, Health, Member};
 use rdmascope_checks::{DRIFT, DRIFT_CAUSES};
 use rdmascope_link::{Fact, FindingBrief, NodeEvent, ToAgent};
 use rdmascope_model::{Now, Wall};
@@ -42,12 +42,31 @@ impl Coordinator {
         }
     }
 
+    /// There is no room for events of this connection: they are left to the agent, and so is what it tells after them, since whoever
+    /// acknowledges an event acknowledges all before it. True where that is news.
+    pub fn leave_events(&mut self, connection: ConnectionId) -> bool {
+        let Some(node) = self.members.node(connection).map(str::to_owned) else { return false };
+        let Some(member) = self.members.agent_mut(&node) else { return false };
+        !std::mem::replace(&mut member.keeps_events, true)
+    }
+
+    /// There is room again: agents that keep their events tell them once more, as they do after every reconnect.
+    pub fn ask_for_events(&mut self) {
+        let keeps = |(_, member): &(&str, &Member)| member.keeps_events;
+        let waiting = self.members.agents().filter(keeps).filter_map(|(_, member)| member.connection);
+        let why = "there was no room for its events, which it is to tell again".to_owned();
+        self.outbox.extend(waiting.map(|connection| Action::Close(connection, why.clone())));
+    }
+
     pub(super) fn facts(&mut self, node: &str, facts: Vec<Fact>, now: Now) {
         self.health.take_facts(node, facts, now.mono);
     }
 
     pub(super) fn events(&mut self, connection: ConnectionId, node: &str, events: Vec<NodeEvent>, now: Now) {
         let Some(last) = events.last().map(|event| event.number) else { return };
+        if self.members.agent(node).is_some_and(|member| member.keeps_events) {
+            return;
+        }
         let run = self.members.agent(node).map_or(0, |member| member.instance);
         let rows = self.health.take_events(node, run, events, now);
         let taken = Taken { node: node.to_owned(), run, number: last };

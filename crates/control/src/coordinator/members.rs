@@ -36,6 +36,8 @@ pub struct Member {
     last_heard: Mono,
     /// The count of the matrix that it knows of; 0 before the first.
     pub(super) pairs_told: u64,
+    /// There was no room for events of its connection: it keeps them, and all that come after them, until it connects again.
+    pub(super) keeps_events: bool,
 }
 
 /// One endpoint, present or gone.
@@ -214,6 +216,7 @@ impl Members {
             findings_left_out: 0,
             last_heard: now.mono,
             pairs_told: 0,
+            keeps_events: false,
         };
         let before = self.agents.insert(hello.node.clone(), member).and_then(|m| m.connection);
         before.and_then(|old| self.connections.remove(&old));

@@ -1,6 +1,7 @@
 //! The coordinator among agents that the tests play: what it says to whom, and what it comes to know.
 
 mod drains;
+mod history;
 mod kept;
 mod members;
 mod mesh;

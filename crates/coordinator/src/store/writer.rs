@@ -1,13 +1,15 @@
-//! The thread that writes the history down: what a disk does not take waits, within bounds, and is acknowledged when it is written.
+//! The thread that writes the history down: what a disk does not take waits, and is acknowledged when it is written. How much may wait is
+//! decided before anything is taken (`store.rs`), so nothing that waits is ever thrown away.
 
-use super::{EVENTS, INCIDENTS, NOTES, Notes, Order, Result, Shelf, TAKEN};
+use super::{EVENTS, INCIDENTS, NOTES, Notes, Order, Result, Room, Shelf, TAKEN, WAITING_MAX};
 use crate::hub::Hub;
 use rdmascope_control::coordinator::{ConnectionId, Taken};
 use rdmascope_expose::api::{EventView, IncidentView};
 use redb::{Database, ReadableTable, ReadableTableMetadata, Table};
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Weak;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tracing::{error, info};
 
@@ -15,8 +17,6 @@ use tracing::{error, info};
 const EVENTS_MAX: u64 = 100_000;
 /// How long events are kept.
 const DAYS_MAX: u64 = 30;
-/// Events that wait for a disk that takes nothing, about 4 MB; the oldest go first.
-pub(super) const WAITING_MAX: usize = 10_000;
 /// Without an order it is tried again after so long.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Orders that are written together.
@@ -25,7 +25,7 @@ const TOGETHER_MAX: usize = 1_024;
 /// What is to be written.
 #[derive(Default)]
 struct Waiting {
-    events: VecDeque<EventView>,
+    events: Vec<EventView>,
     /// By node: whom to tell when its events are written, and up to where.
     taken: BTreeMap<String, (ConnectionId, Taken)>,
     notes: Option<Notes>,
@@ -37,8 +37,7 @@ impl Waiting {
         self.events.is_empty() && self.taken.is_empty() && self.notes.is_none() && self.incidents.is_none()
     }
 
-    /// Adds an order; answers how many events had to go for it.
-    fn add(&mut self, order: Order) -> usize {
+    fn add(&mut self, order: Order) {
         match order {
             Order::Events(events, then) => {
                 self.events.extend(events);
@@ -47,24 +46,22 @@ impl Waiting {
             Order::Notes(notes) => self.notes = Some(notes),
             Order::Incidents(incidents) => self.incidents = Some(incidents),
         }
-        let too_many = self.events.len().saturating_sub(WAITING_MAX);
-        self.events.drain(..too_many);
-        too_many
     }
 }
 
 /// The writer.
 pub(super) struct Writer {
     shelf: Shelf,
+    room: Arc<Room>,
     hub: Weak<Hub>,
     waiting: Waiting,
-    /// Events that were thrown away while the disk takes nothing; `None` while it does.
-    failing: Option<usize>,
+    /// The disk takes nothing, and that was said.
+    failing: bool,
 }
 
 impl Writer {
-    pub(super) fn new(shelf: Shelf, hub: Weak<Hub>) -> Self {
-        Self { shelf, hub, waiting: Waiting::default(), failing: None }
+    pub(super) fn new(shelf: Shelf, room: Arc<Room>, hub: Weak<Hub>) -> Self {
+        Self { shelf, room, hub, waiting: Waiting::default(), failing: false }
     }
 
     /// Writes as long as somebody gives orders; orders that wait are written together.
@@ -76,9 +73,10 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let all = first.into_iter().chain(orders.try_iter().take(TOGETHER_MAX));
-            let gone: usize = all.map(|order| self.waiting.add(order)).sum();
-            self.failing = self.failing.map(|before| before + gone);
+            for order in first.into_iter().chain(orders.try_iter().take(TOGETHER_MAX)) {
+                self.room.orders.fetch_sub(1, Relaxed);
+                self.waiting.add(order);
+            }
             let written = self.shelf.open().and_then(|()| self.shelf.with(|file| write(file, &self.waiting)));
             let Some(hub) = self.hub.upgrade() else { return };
             match written {
@@ -87,11 +85,11 @@ impl Writer {
                     // After an error of the disk the database takes nothing more until it is opened again.
                     self.shelf.close();
                     hub.own.write_failed("history");
-                    if self.failing.is_none() {
+                    if !self.failing {
                         let seconds = AGAIN_AFTER.as_secs();
                         error!(%error, "the history cannot be written: is the disk full? It is tried again every {seconds} s; \
-                               until then {WAITING_MAX} events are kept in memory");
-                        self.failing = Some(gone);
+                               until then {WAITING_MAX} events are kept in memory, and agents keep what comes after them");
+                        self.failing = true;
                     }
                 }
             }
@@ -104,16 +102,20 @@ impl Writer {
         for (connection, taken) in taken.into_values() {
             hub.write(|state, _| state.kept(connection, taken.number));
         }
-        match self.failing.take() {
-            Some(0) => {
-                info!(events = events.len(), "the history is written again, and nothing of it was lost")
-            }
-            Some(lost) => error!(
-                lost,
-                "the history is written again; so many events did not fit into memory and are lost"
-            ),
-            None => {}
+        self.room.events.fetch_sub(events.len(), Relaxed);
+        if self.room.left.swap(false, Relaxed) {
+            hub.write(|state, _| state.ask_for_events());
         }
+        let lost = self.room.lost.swap(0, Relaxed);
+        if lost > 0 {
+            error!(
+                lost,
+                "the history is written again; so many events of the coordinator's own did not fit into memory and are lost"
+            );
+        } else if self.failing {
+            info!(events = events.len(), "the history is written again, and nothing of it was lost");
+        }
+        self.failing = false;
     }
 }
 
@@ -197,17 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_disk_is_bounded_and_the_last_word_of_a_node_is_the_one_that_counts() {
+    fn the_last_word_of_a_node_is_the_one_that_counts() {
         let mut waiting = Waiting::default();
         assert!(waiting.is_empty());
-        let most = u64::try_from(WAITING_MAX).unwrap();
-        let gone: usize = (1..=most + 7).map(|number| waiting.add(told(number))).sum();
-        assert_eq!((gone, waiting.events.len(), waiting.taken.len()), (7, WAITING_MAX, 1));
-        assert_eq!(waiting.events.front().unwrap().number, 8, "the oldest went");
-        assert_eq!(waiting.taken["n1"].0, ConnectionId(most + 7));
-        assert_eq!(
-            waiting.add(Order::Notes(Notes::default())) + waiting.add(Order::Notes(Notes::default())),
-            0
-        );
+        (1..=7).for_each(|number| waiting.add(told(number)));
+        assert_eq!((waiting.events.len(), waiting.taken.len()), (7, 1));
+        assert_eq!(waiting.taken["n1"].0, ConnectionId(7));
+        assert_eq!(waiting.taken["n1"].1.number, 7);
     }
 }

@@ -9,8 +9,9 @@ use rdmascope_model::{
 };
 
 use super::Family;
+use super::build::build_info;
 use super::catalogue::{
-    BUILD_INFO, MESH_DROPPED, MESH_ENDPOINTS, MESH_GAP, MESH_RECEIVES, MESH_REFUSED, MESH_WAITED, PAUSED,
+    MESH_DROPPED, MESH_ENDPOINTS, MESH_GAP, MESH_RECEIVES, MESH_REFUSED, MESH_WAITED, PAUSED,
     PORT_CARRIER_CHANGES, PORT_ECN_MARKED, PORT_EXPECTED_RATE, PORT_GIDS, PORT_INFO, PORT_MTU, PORT_PAIRS,
     PORT_PAUSE_FRAMES, PORT_PAUSE_SECONDS, PORT_PHYSICAL_STATE, PORT_RATE, PORT_RETRANSMITS, PORT_STATE,
     PORT_UP, PORT_WORST_BANDWIDTH, PORT_WORST_LATENCY, UPLINK_CONNECTED,
@@ -159,13 +160,6 @@ fn about_mesh(text: &mut Text, mesh: &MeshInput) {
     text.single(&MESH_DROPPED, mesh.dropped);
     text.single(&MESH_GAP, mesh.longest_gap.as_secs_f64());
     mesh.waited.iter().for_each(|waited| text.single(&MESH_WAITED, waited.as_secs_f64()));
-}
-
-/// Revision of the sources that this was built from; `None` where whoever built it did not say.
-pub const REVISION: Option<&str> = option_env!("RDMASCOPE_REVISION");
-
-pub(super) fn build_info(text: &mut Text, version: &str, role: &str) {
-    text.family(&BUILD_INFO, |out| out.add(&[version, role, REVISION.unwrap_or_default()], 1));
 }
 
 pub(super) fn paused(text: &mut Text, level: PauseLevel) {

@@ -2,7 +2,8 @@
 
 use rdmascope_model::{Metric, Status};
 
-use super::agent::{build_info, paused};
+use super::agent::paused;
+use super::build::build_info;
 use super::catalogue::{
     AGENTS_WITHOUT_METRICS, CLUSTER_FINDINGS, COVERAGE_SECONDS, DRIFT_PARTS, ENDPOINTS, EPOCH, GRANTS,
     INSECURE, LEASES, MATRIX_AGE, MATRIX_COVERAGE, MATRIX_MEDIAN_BANDWIDTH, MATRIX_MEDIAN_LATENCY,

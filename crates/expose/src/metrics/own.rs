@@ -22,8 +22,36 @@ const REFUSALS: [&str; 7] = ["token", "version", "conduct", "identity", "full", 
 /// Files of the coordinator.
 const FILES: [&str; 3] = ["history", "matrix", "pairs"];
 
-/// Why connections are not served.
-const CONNECTION_REFUSALS: [&str; 5] = ["full", "address", "slow", "handshake", "plain"];
+/// Why a connection was not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionRefusal {
+    /// There were too many.
+    Full,
+    /// There were too many of its address for too long.
+    Address,
+    /// It was not secure in time.
+    Slow,
+    /// TLS failed.
+    Handshake,
+    /// It spoke plain text to a port with TLS.
+    Plain,
+}
+
+impl ConnectionRefusal {
+    const ALL: [Self; 5] = [Self::Full, Self::Address, Self::Slow, Self::Handshake, Self::Plain];
+
+    /// In a word, the label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Address => "address",
+            Self::Slow => "slow",
+            Self::Handshake => "handshake",
+            Self::Plain => "plain",
+        }
+    }
+}
 
 /// How a probe ended, as a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +99,8 @@ impl DaemonOwn {
     fn new(registry: &Registry) -> prometheus::Result<Self> {
         registry.register(Box::new(ProcessCollector::for_self()))?;
         let connections_refused = counters(registry, &CONNECTIONS_REFUSED)?;
-        for reason in CONNECTION_REFUSALS {
-            connections_refused.with_label_values(&[reason]);
+        for reason in ConnectionRefusal::ALL {
+            connections_refused.with_label_values(&[reason.as_str()]);
         }
         let (name, help) = (CERTIFICATE_EXPIRY.name, CERTIFICATE_EXPIRY.help);
         let certificates = GaugeVec::new(Opts::new(name, help), CERTIFICATE_EXPIRY.labels)?;
@@ -80,9 +108,9 @@ impl DaemonOwn {
         Ok(Self { connections_refused, certificates })
     }
 
-    /// A connection was not served; the reason is one of those of `rdmascope_http_connections_refused_total`.
-    pub fn connection_refused(&self, reason: &str) {
-        self.connections_refused.with_label_values(&[reason]).inc();
+    /// A connection was not served.
+    pub fn connection_refused(&self, reason: ConnectionRefusal) {
+        self.connections_refused.with_label_values(&[reason.as_str()]).inc();
     }
 
     /// Until when the certificates of a file are valid.

@@ -99,28 +99,48 @@ fn since(since_ms: u64) -> String {
     if since_ms == 0 { String::new() } else { format!(" since {}", Wall(since_ms)) }
 }
 
+/// What is wrong with the suspect, as the words behind its name: those of one thing, or of several.
 fn effect_words(suspect: &Suspect) -> String {
     let pair = matches!(suspect.components.as_slice(), [Component::Pair(..)]);
     let way = if pair { Way::Both } else { suspect.way };
-    let what = match (suspect.effect, way) {
-        (Effect::Dead, Way::Both) => "lets nothing through",
-        (Effect::Dead, Way::Out) => "gets nothing through of what it sends",
-        (Effect::Dead, Way::In) => "gets nothing of what is sent to it",
-        (Effect::Lossy, Way::Both) => "loses packets",
-        (Effect::Lossy, Way::Out) => "loses packets that it sends",
-        (Effect::Lossy, Way::In) => "loses packets that are sent to it",
-        (Effect::LargeLost, Way::Both) => "loses packets of the full path MTU",
-        (Effect::LargeLost, Way::Out) => "loses packets of the full path MTU that it sends",
-        (Effect::LargeLost, Way::In) => "loses packets of the full path MTU that are sent to it",
-        (Effect::Slow, _) => "is slow",
-        (Effect::Narrow, Way::Both) => "carries less than it should",
-        (Effect::Narrow, Way::Out) => "sends less than it should",
-        (Effect::Narrow, Way::In) => "receives less than it should",
-        (Effect::HostSlow, _) => "takes long as a host, the network does not",
-        (Effect::Setting, _) => "is set up wrongly",
+    let [one, several] = match (suspect.effect, way) {
+        (Effect::Dead, Way::Both) => ["lets nothing through", "let nothing through"],
+        (Effect::Dead, Way::Out) => {
+            ["gets nothing through of what it sends", "get nothing through of what they send"]
+        }
+        (Effect::Dead, Way::In) => {
+            ["gets nothing of what is sent to it", "get nothing of what is sent to them"]
+        }
+        (Effect::Lossy, Way::Both) => ["loses packets", "lose packets"],
+        (Effect::Lossy, Way::Out) => ["loses packets that it sends", "lose packets that they send"],
+        (Effect::Lossy, Way::In) => {
+            ["loses packets that are sent to it", "lose packets that are sent to them"]
+        }
+        (Effect::LargeLost, Way::Both) => {
+            ["loses packets of the full path MTU", "lose packets of the full path MTU"]
+        }
+        (Effect::LargeLost, Way::Out) => [
+            "loses packets of the full path MTU that it sends",
+            "lose packets of the full path MTU that they send",
+        ],
+        (Effect::LargeLost, Way::In) => [
+            "loses packets of the full path MTU that are sent to it",
+            "lose packets of the full path MTU that are sent to them",
+        ],
+        (Effect::Slow, _) => ["is slow", "are slow"],
+        (Effect::Narrow, Way::Both) => ["carries less than it should", "carry less than they should"],
+        (Effect::Narrow, Way::Out) => ["sends less than it should", "send less than they should"],
+        (Effect::Narrow, Way::In) => ["receives less than it should", "receive less than they should"],
+        (Effect::HostSlow, _) => {
+            ["takes long as a host, the network does not", "take long as hosts, the network does not"]
+        }
+        (Effect::Setting, _) => ["is set up wrongly", "are set up wrongly"],
     };
+    // Of several that are joined by "or", the last one stands beside the verb.
+    let is_several = matches!(suspect.components.last(), Some(Component::Spines | Component::Uplinks(_)));
+    let (what, whose) = if is_several { (several, "their") } else { (one, "its") };
     match suspect.share {
-        Share::SomePaths => format!("{what} on some of its paths"),
+        Share::SomePaths => format!("{what} on some of {whose} paths"),
         Share::All => what.to_owned(),
     }
 }
@@ -168,6 +188,86 @@ fn next_step(suspect: &Suspect) -> &'static str {
         }
         (_, Component::Cluster) => {
             "Everything is below the limit: look at what all share, such as MTU, flow control, oversubscription or load."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Support;
+    use rdmascope_model::Status;
+
+    #[test]
+    fn one_thing_is_slow_and_several_are() {
+        let places = Places { leaves: vec!["l1".to_owned(), "l2".to_owned()], ..Places::default() };
+        let matrix = Matrix::default();
+        let names = Names { matrix: &matrix, places: &places };
+        let says = |components: &[Component], effect, way, share| {
+            let suspect = Suspect {
+                components: components.to_vec(),
+                effect,
+                way,
+                share,
+                status: Status::Fail,
+                confidence: Confidence::High,
+                support: Support::default(),
+                reasons: Vec::new(),
+            };
+            let subjects: Vec<String> = components.iter().map(|&component| names.of(component)).collect();
+            names.title(&suspect, &subjects)
+        };
+        let (leaf, uplinks) = (Component::Leaf(PlaceIndex(0)), Component::Uplinks(PlaceIndex(0)));
+        let all = Share::All;
+        assert_eq!(says(&[Component::Spines], Effect::Slow, Way::Both, all), "the spines are slow");
+        assert_eq!(says(&[leaf], Effect::Slow, Way::Both, all), "leaf l1 is slow");
+        assert_eq!(
+            says(&[uplinks], Effect::Lossy, Way::Out, Share::SomePaths),
+            "uplinks of leaf l1 lose packets that they send on some of their paths"
+        );
+        assert_eq!(
+            says(&[leaf], Effect::Lossy, Way::In, Share::SomePaths),
+            "leaf l1 loses packets that are sent to it on some of its paths"
+        );
+        assert_eq!(
+            says(&[uplinks, Component::Spines], Effect::Narrow, Way::Both, all),
+            "uplinks of leaf l1 or the spines carry less than they should"
+        );
+        let between = Component::LeafPair(PlaceIndex(0), PlaceIndex(1));
+        assert_eq!(
+            says(&[uplinks, between], Effect::Dead, Way::Both, all),
+            "uplinks of leaf l1 or what lies between leaf l1 and leaf l2 lets nothing through"
+        );
+    }
+
+    #[test]
+    fn whatever_several_do_is_said_of_several() {
+        let effects = [
+            Effect::Dead,
+            Effect::Lossy,
+            Effect::LargeLost,
+            Effect::Slow,
+            Effect::Narrow,
+            Effect::HostSlow,
+            Effect::Setting,
+        ];
+        for (effect, way) in
+            effects.into_iter().flat_map(|e| [Way::Both, Way::Out, Way::In].map(|way| (e, way)))
+        {
+            let suspect = Suspect {
+                components: vec![Component::Spines],
+                effect,
+                way,
+                share: Share::SomePaths,
+                status: Status::Fail,
+                confidence: Confidence::High,
+                support: Support::default(),
+                reasons: Vec::new(),
+            };
+            let words = effect_words(&suspect);
+            let first = words.split(' ').next().unwrap_or_default();
+            assert!(first == "are" || !first.ends_with('s'), "{words}");
+            assert!(!words.split(' ').any(|word| ["it", "its"].contains(&word)), "{words}");
         }
     }
 }

@@ -85,7 +85,7 @@ fn settings_thresholds_and_comparisons_are_never_hard() {
 }
 
 #[test]
-fn the_kernels_word_counts_by_the_class_of_its_rule() {
+fn the_kernels_word_counts_where_its_rule_says_why() {
     let mut machine = Machine::new(1);
     machine.says("mlx5-fatal-error", Status::Fail);
     machine.look();
@@ -93,6 +93,9 @@ fn the_kernels_word_counts_by_the_class_of_its_rule() {
     machine.says("mlx5-fatal-error", Status::Warn);
     machine.look();
     assert_eq!(machine.hard(), [""; 0], "its rule says that this once it is less");
+    machine.says("pci-contained", Status::Fail);
+    machine.look();
+    assert_eq!(machine.hard(), [""; 0], "a page to somebody, and mostly over by itself");
     machine.says("module-bus-stuck", Status::Fail);
     machine.look();
     assert_eq!(machine.hard(), [""; 0], "an error, but not one to take the node out for");
