@@ -131,6 +131,7 @@ impl World {
                 silenced: &[],
                 counted_from: &[],
                 ceilings: &[],
+                made_of: &[],
                 told: &[],
                 now: NOW,
                 fresh_for: Duration::from_secs(360),
