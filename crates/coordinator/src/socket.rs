@@ -19,8 +19,9 @@ use tracing::{debug, warn};
 
 /// A connection that is not introduced within this time is closed.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
-/// Bytes of each connection's buffers: thousands of agents stay small, and frames are small too.
-const BUFFER_BYTES: usize = 4 * 1024;
+/// Bytes of each connection's buffer, and of one read: nearly all frames come in one piece, the largest of pings by numbers (22 KB) in two.
+/// Thousands of agents stay small.
+const BUFFER_BYTES: usize = 16 * 1024;
 /// Connections of agents at the same time, those that said no hello yet included: half of them may be half dead ones of the other half.
 const AGENTS_MAX: usize = 8_192;
 /// Frames that one agent may send at once, and in a second after that; the rest waits in its own socket. A whole memory of results

@@ -309,15 +309,13 @@ pub(crate) fn matrix_portion(
     indices: &[EndpointIndex],
 ) -> Option<Vec<u8>> {
     let (matrix, cells) = (state.matrix(), state.shown(now.wall));
-    let lights = cells.lights();
     let letters = CellState::ALL.map(|state| shown(state).letter() as u8);
-    let columns = RefCell::new((Columns::default(), Vec::new()));
+    let columns = RefCell::new(Columns::default());
     let row = |source: usize, needed: Needed, read: &mut dyn FnMut(MatrixRow<'_>)| {
-        let (columns, light) = &mut *columns.borrow_mut();
+        let columns = &mut *columns.borrow_mut();
         let wanted = Wanted { figures: needed.figures, beside: needed.beside, at: needed.at };
         let source = indices[source];
-        light.clear();
-        light.extend(indices.iter().map(|&target| lights(source, target)));
+        let light = cells.lights_from(source);
         columns.read(matrix, metric, (source, indices), (now.wall, light), letters, wanted);
         let Columns { states, figures, beside, at_ms } = &*columns;
         read(MatrixRow { states, figures, beside, at_ms });

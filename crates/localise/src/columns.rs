@@ -33,30 +33,28 @@ pub struct Wanted {
 }
 
 impl Columns {
-    /// Reads the cells from a source to these targets as they are shown at `now`, each in its light; there are as many of those. `words` has
-    /// a byte for each state in the order of [`CellState::ALL`].
+    /// Reads the cells from a source to these targets as they are shown at `now`, each in its `light`. `words` has a byte for each state in
+    /// the order of [`CellState::ALL`].
     pub fn read(
         &mut self,
         matrix: &Matrix,
         metric: Metric,
         (source, targets): (EndpointIndex, &[EndpointIndex]),
-        (now, lights): (Wall, &[Light]),
+        (now, light): (Wall, impl Fn(EndpointIndex) -> Light),
         words: [u8; CellState::ALL.len()],
         wanted: Wanted,
     ) {
-        let asked = Asked { lights, now, words, wanted };
+        let asked = Asked { targets, light, now, words, wanted };
         match metric {
             Metric::Latency => {
-                let rows: Vec<_> = targets.iter().map(|&t| matrix.latency.row(source, t)).collect();
                 let beside = |row: &_| row::latency_figures(row).1.map_or(f64::NAN, |ns| ns as f64);
-                self.fill(asked, &rows, |row| row::latency_figures(row).0, beside);
+                self.fill(&asked, matrix.latency.row_of(source), |row| row::latency_figures(row).0, beside);
             }
             Metric::Bandwidth => {
-                let rows: Vec<_> = targets.iter().map(|&t| matrix.bandwidth.row(source, t)).collect();
-                self.fill(asked, &rows, row::bandwidth_figure, |_| f64::NAN);
+                let row_to = |target| matrix.bandwidth.row(source, target);
+                self.fill(&asked, row_to, row::bandwidth_figure, |_| f64::NAN);
             }
             Metric::Ping => {
-                let rows: Vec<_> = targets.iter().map(|&t| matrix.ping.row(source, t)).collect();
                 let short = |row: &ping::PingRow| ping::figures_of(row).in_short();
                 let beside = |row: &_| {
                     let short = short(row);
@@ -66,55 +64,66 @@ impl Columns {
                         (lost, judged) => f64::from(lost) / f64::from(judged),
                     }
                 };
-                self.fill(asked, &rows, |row| short(row).network_p50_ns.unwrap_or(NOTHING), beside);
+                let figure = |row: &_| short(row).network_p50_ns.unwrap_or(NOTHING);
+                self.fill(&asked, matrix.ping.row_of(source), figure, beside);
             }
         }
     }
 
-    fn fill<const WORDS: usize>(
+    fn fill<'a, const WORDS: usize>(
         &mut self,
-        asked: Asked<'_>,
-        rows: &[Option<&[u32; WORDS]>],
+        asked: &Asked<'_, impl Fn(EndpointIndex) -> Light>,
+        row_to: impl Fn(EndpointIndex) -> Option<&'a [u32; WORDS]>,
         figure: impl Fn(&[u32; WORDS]) -> u64,
         beside: impl Fn(&[u32; WORDS]) -> f64,
     ) {
-        let Asked { lights, now, words, wanted } = asked;
-        let word = |state: CellState| words[state as usize];
-        let (fresh, stale) = (word(CellState::Fresh), word(CellState::Stale));
-        let head = |row: Option<&[u32; WORDS]>| {
-            row.map_or((Kind::Never, Wall(0)), |row| (row::kind(row), row::at(row)))
-        };
-        self.states.clear();
-        self.states.extend(rows.iter().zip(lights).map(|(row, light)| {
-            let (kind, at) = head(*row);
-            word(light.state(kind, at))
-        }));
-        let known = rows.iter().zip(&self.states);
-        let known = known.map(|(row, &state)| row.filter(|_| state == fresh || state == stale));
-        if wanted.figures {
-            self.figures.clear();
-            self.figures.extend(known.clone().map(|row| row.map_or(NOTHING, &figure)));
-        }
-        if wanted.beside {
-            self.beside.clear();
-            self.beside.extend(known.map(|row| row.map_or(f64::NAN, &beside)));
-        }
-        if wanted.at {
-            self.at_ms.clear();
-            self.at_ms.extend(rows.iter().zip(lights).map(|(row, light)| {
-                let (kind, at) = head(*row);
-                match light.excluded(kind, at, now) {
+        let Asked { targets, light, now, words, wanted } = asked;
+        // By itself, as memory answers many of these short looks at once; what follows finds the rows near.
+        let heads = targets.iter().map(|&target| {
+            let row = row_to(target);
+            (row, row.map_or((Kind::Never, Wall(0)), |row| (row::kind(row), row::at(row))))
+        });
+        let heads: Vec<_> = heads.collect();
+        let len = targets.len();
+        self.states.resize(len, 0);
+        let figures = column(&mut self.figures, wanted.figures, len);
+        let besides = column(&mut self.beside, wanted.beside, len);
+        let at_ms = column(&mut self.at_ms, wanted.at, len);
+        let cells = heads.iter().zip(*targets).zip(&mut self.states).enumerate();
+        for (place, ((&(row, (kind, at)), &target), word)) in cells {
+            let light = light(target);
+            let state = light.state(kind, at);
+            *word = words[state as usize];
+            let known = row.filter(|_| matches!(state, CellState::Fresh | CellState::Stale));
+            if let Some(slot) = figures.get_mut(place) {
+                *slot = known.map_or(NOTHING, &figure);
+            }
+            if let Some(slot) = besides.get_mut(place) {
+                *slot = known.map_or(f64::NAN, &beside);
+            }
+            if let Some(slot) = at_ms.get_mut(place) {
+                *slot = match light.excluded(kind, at, *now) {
                     Some((since, _)) => since.0,
                     None if kind == Kind::Never => NOTHING,
                     None => at.0,
-                }
-            }));
+                };
+            }
         }
     }
 }
 
-struct Asked<'a> {
-    lights: &'a [Light],
+/// A column to be filled; nothing of one that is not wanted.
+fn column<T: Copy + Default>(column: &mut Vec<T>, wanted: bool, len: usize) -> &mut [T] {
+    if !wanted {
+        return &mut [];
+    }
+    column.resize(len, T::default());
+    column
+}
+
+struct Asked<'a, L> {
+    targets: &'a [EndpointIndex],
+    light: L,
     now: Wall,
     words: [u8; CellState::ALL.len()],
     wanted: Wanted,
@@ -147,14 +156,7 @@ mod tests {
         let whole = Wanted { figures: true, beside: true, at: true };
         for (metric, light) in Metric::ALL.into_iter().flat_map(|m| [plain, silenced, apart].map(|l| (m, l)))
         {
-            columns.read(
-                &m,
-                metric,
-                (all[0], &targets),
-                (now, &vec![light; targets.len()]),
-                *b"fsnxe",
-                whole,
-            );
+            columns.read(&m, metric, (all[0], &targets), (now, |_| light), *b"fsnxe", whole);
             for (at, &target) in targets.iter().enumerate() {
                 let brief = light.shown(m.brief(metric, all[0], target), now);
                 let letter = match brief.state(light.fresh_since) {

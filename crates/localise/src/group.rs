@@ -23,6 +23,7 @@ pub enum PairRail {
 }
 
 impl PairRail {
+    #[inline]
     fn between(a: Option<PlaceIndex>, b: Option<PlaceIndex>) -> Self {
         match (a, b) {
             (Some(a), Some(b)) if a != b => Self::Cross,
@@ -34,6 +35,7 @@ impl PairRail {
         }
     }
 
+    #[inline]
     pub(crate) fn slot(self) -> usize {
         match self {
             Self::Unknown => 0,
@@ -54,6 +56,7 @@ impl PairRail {
 
     /// Its name as a label; empty where nobody told.
     #[must_use]
+    #[inline]
     pub fn name(self, places: &Places) -> &str {
         match self {
             Self::Unknown => "",
@@ -79,6 +82,7 @@ impl Group {
 
     /// The group of a pair; of one whose end is gone nothing is known.
     #[must_use]
+    #[inline]
     pub fn between(source: Option<&Place>, target: Option<&Place>) -> Self {
         let (Some(a), Some(b)) = (source, target) else {
             return Self { rail: PairRail::Unknown, distance: Distance::Unknown };
@@ -88,6 +92,7 @@ impl Group {
 
     /// Its number, below [`Self::COUNT`].
     #[must_use]
+    #[inline]
     pub fn number(self) -> usize {
         self.rail.slot() * DISTANCES.len() + self.distance as usize
     }

@@ -59,6 +59,7 @@ pub enum Distance {
 impl Distance {
     /// How far two places are apart.
     #[must_use]
+    #[inline]
     pub fn between(a: &Place, b: &Place) -> Self {
         let same = |x: Option<PlaceIndex>, y: Option<PlaceIndex>| x.zip(y).map(|(x, y)| x == y);
         if a.node == b.node {
@@ -99,6 +100,7 @@ pub struct Tier {
 impl Places {
     /// Where an endpoint stands.
     #[must_use]
+    #[inline]
     pub fn place(&self, endpoint: EndpointIndex) -> Option<&Place> {
         self.of.get(endpoint.0 as usize)?.as_ref()
     }

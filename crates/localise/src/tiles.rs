@@ -25,6 +25,20 @@ impl<const WORDS: usize> Tiles<WORDS> {
         tile.get(source % SIDE * SIDE + target % SIDE)
     }
 
+    /// The same for one source and many targets.
+    #[inline]
+    pub(crate) fn row_of<'a>(
+        &'a self,
+        source: EndpointIndex,
+    ) -> impl Fn(EndpointIndex) -> Option<&'a [u32; WORDS]> {
+        let (line, first) = (self.tiles.get(source.0 as usize / SIDE), source.0 as usize % SIDE * SIDE);
+        let line = line.map_or(&[][..], Vec::as_slice);
+        move |target| {
+            let target = target.0 as usize;
+            line.get(target / SIDE)?.as_ref()?.get(first + target % SIDE)
+        }
+    }
+
     /// The row of a pair, to be written.
     pub(crate) fn slot(&mut self, source: EndpointIndex, target: EndpointIndex) -> &mut [u32; WORDS] {
         let (source, target) = (source.0 as usize, target.0 as usize);
@@ -133,9 +147,12 @@ mod tests {
         }
         for (number, (source, target)) in (1..).zip(PAIRS) {
             assert_eq!(tiles.row(at(source), at(target)), Some(&[number; 3]));
+            assert_eq!(tiles.row_of(at(source))(at(target)), Some(&[number; 3]));
             assert_eq!(sparse.row(at(source), at(target)), Some(&[number; 3]));
         }
         assert_eq!((tiles.row(at(1), at(1)), tiles.row(at(1), at(200))), (Some(&[0; 3]), None));
+        assert_eq!((tiles.row_of(at(1))(at(1)), tiles.row_of(at(1))(at(200))), (Some(&[0; 3]), None));
+        assert_eq!(tiles.row_of(at(4_000))(at(1)), None);
         assert_eq!((sparse.row(at(1), at(1)), sparse.row(at(0), at(200))), (None, None));
         let written = |(target, row): (EndpointIndex, &[u32; 3])| (row[0] != 0).then_some(target.0);
         assert_eq!(tiles.from(at(0)).filter_map(written).collect::<Vec<_>>(), [1, 63, 64]);

@@ -29,7 +29,7 @@ struct Batch {
 /// What a responder heard of a batch.
 #[derive(Clone, Copy, Debug)]
 struct HeardBatch {
-    target: EndpointIndex,
+    source: EndpointIndex,
     number: u32,
     small: u8,
     large: u8,
@@ -38,7 +38,7 @@ struct HeardBatch {
 /// What responders heard, until their probers tell of the same batch; and which batches wait for that.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PingNews {
-    /// By source, in the order in which they came: few are ever looked for.
+    /// By target, in the order in which they came: what one agent heard lies together, and few are ever looked for.
     heard: Vec<Vec<HeardBatch>>,
     heard_before: Vec<Vec<HeardBatch>>,
     count: usize,
@@ -69,15 +69,15 @@ impl PingNews {
         }
     }
 
-    fn hear(&mut self, source: EndpointIndex, heard: HeardBatch) {
-        of(&mut self.heard, source).push(heard);
+    fn hear(&mut self, target: EndpointIndex, heard: HeardBatch) {
+        of(&mut self.heard, target).push(heard);
         self.count += 1;
     }
 
     fn heard_of(&self, source: EndpointIndex, target: EndpointIndex, number: u32) -> Option<(u32, u32)> {
         let lists =
-            [&self.heard, &self.heard_before].into_iter().filter_map(|all| all.get(source.0 as usize));
-        let batch = |heard: &&HeardBatch| heard.target == target && heard.number == number;
+            [&self.heard, &self.heard_before].into_iter().filter_map(|all| all.get(target.0 as usize));
+        let batch = |heard: &&HeardBatch| heard.source == source && heard.number == number;
         let heard = lists.flat_map(|list| list.iter().rev()).find(batch)?;
         Some((heard.small.into(), heard.large.into()))
     }
@@ -143,8 +143,8 @@ impl Coordinator {
         now: Now,
     ) {
         self.ping_news.turn(now.mono);
-        // The node's own, of which there are few, each looked up once.
-        let mut own = Vec::new();
+        // Which endpoints are the node's own; each name is looked at once.
+        let mut own = vec![None; self.matrix.len()];
         for &NumberedReport { local, peer, measured_at, batch: number, figures } in reports {
             if self.is_of(local, node, &mut own) && self.is_known(peer) {
                 let (source, target) = (EndpointIndex(local), EndpointIndex(peer));
@@ -165,16 +165,11 @@ impl Coordinator {
         (number as usize) < self.matrix.len()
     }
 
-    /// Whether the endpoint is the node's; those that were found to be are in `own`.
-    fn is_of(&self, number: u32, node: &str, own: &mut Vec<u32>) -> bool {
-        if own.contains(&number) {
-            return true;
-        }
-        let is = self.is_known(number) && self.matrix.name(EndpointIndex(number)).node == node;
-        if is {
-            own.push(number);
-        }
-        is
+    /// Whether there is such an endpoint and it is the node's; what was found of each is in `own`.
+    #[inline]
+    fn is_of(&self, number: u32, node: &str, own: &mut [Option<bool>]) -> bool {
+        let is = || self.matrix.name(EndpointIndex(number)).node == node;
+        own.get_mut(number as usize).is_some_and(|found| *found.get_or_insert_with(is))
     }
 
     fn batch(&mut self, batch: Batch, now: Now) {
@@ -239,7 +234,7 @@ impl Coordinator {
             return self.ping_news.set_waits(source, target, false);
         }
         let [small, large] = [small, large].map(|count| u8::try_from(count).unwrap_or(u8::MAX));
-        self.ping_news.hear(source, HeardBatch { target, number, small, large });
+        self.ping_news.hear(target, HeardBatch { source, number, small, large });
     }
 }
 

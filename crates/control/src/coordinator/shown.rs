@@ -105,18 +105,29 @@ impl Shown<'_> {
 
     /// The same for who asks millions of times.
     pub fn lights(&self) -> impl Fn(EndpointIndex, EndpointIndex) -> Light {
-        let since = |age: Duration| {
-            Wall(self.now.0.saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX)))
-        };
-        let fresh_since = [since(self.fresh_for), since(self.fresh_for_cross_rail)];
-        move |source, target| {
-            let (a, b) = (self.end(source), self.end(target));
-            let cross = a.cross_rail(b);
-            Light {
-                fresh_since: fresh_since[usize::from(cross)],
-                silenced: a.silenced.max(b.silenced),
-                apart: self.apart(a, b),
-            }
+        let fresh_since = self.fresh_since();
+        move |source, target| self.between(self.end(source), self.end(target), fresh_since)
+    }
+
+    /// The same for the pairs from one source.
+    #[inline]
+    pub fn lights_from(&self, source: EndpointIndex) -> impl Fn(EndpointIndex) -> Light {
+        let (fresh_since, source) = (self.fresh_since(), *self.end(source));
+        move |target| self.between(&source, self.end(target), fresh_since)
+    }
+
+    /// Figures of pairs of one rail, and of two, from before then are stale.
+    fn fresh_since(&self) -> [Wall; 2] {
+        [self.fresh_for, self.fresh_for_cross_rail]
+            .map(|age| Wall(self.now.0.saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))))
+    }
+
+    #[inline]
+    fn between(&self, a: &End, b: &End, fresh_since: [Wall; 2]) -> Light {
+        Light {
+            fresh_since: fresh_since[usize::from(a.cross_rail(b))],
+            silenced: a.silenced.max(b.silenced),
+            apart: self.apart(a, b),
         }
     }
 

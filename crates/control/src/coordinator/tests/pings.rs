@@ -162,6 +162,22 @@ fn the_responder_may_tell_first_but_not_long_before() {
 }
 
 #[test]
+fn what_one_responder_heard_of_several_explains_each_by_its_own() {
+    let mut bench = pinged(quiet(), 3);
+    bench.take();
+    let told = vec![heard("n0", "n1", 7, (40, 20)), heard("n2", "n1", 7, (0, 0))];
+    tell(&mut bench, 1, Vec::new(), told);
+    for (connection, node, lost) in [(0, "n0", "the answers were lost"), (2, "n2", HEARD_NONE)] {
+        let silent = report(&bench, node, "n1", stats(7, false));
+        tell(&mut bench, connection, vec![silent], Vec::new());
+        let Cell::Failed { failure, .. } = bench.cell(Metric::Ping, node, "n1") else {
+            panic!("{node} heard nothing")
+        };
+        assert!(failure.evidence.contains(lost), "{node}: {}", failure.evidence);
+    }
+}
+
+#[test]
 fn a_batch_that_went_on_is_not_explained_by_what_was_heard_of_the_last_one() {
     let mut bench = ready();
     let silent = report(&bench, "n0", "n1", stats(7, false));

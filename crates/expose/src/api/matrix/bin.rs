@@ -2,6 +2,7 @@
 
 use rdmascope_model::{Metric, Wall};
 
+use super::write::{FRESH, NOTHING, STALE};
 use super::{MatrixHead, MatrixRow};
 use crate::api::STATE_SELF;
 
@@ -51,12 +52,18 @@ pub(super) fn row(metric: Metric, source: usize, row: MatrixRow<'_>, out: &mut V
     let (values, states) = out[start..].split_at_mut(FIGURE_BYTES * figures(metric) * n);
     let (values, _) = values.as_chunks_mut();
     let (first, second) = values.split_at_mut(n);
+    let known = row.states.iter().map(|state| matches!(*state, FRESH | STALE));
     // 24 bits of mantissa: the error is below 1e-7 of the value.
-    for (target, four) in first.iter_mut().enumerate() {
-        *four = row.figure(source, target).map_or(f32::NAN, |figure| figure as f32).to_le_bytes();
+    for ((four, &figure), known) in first.iter_mut().zip(row.figures).zip(known.clone()) {
+        let value = if known && figure != NOTHING { figure as f32 } else { f32::NAN };
+        *four = value.to_le_bytes();
     }
-    for (target, four) in second.iter_mut().enumerate() {
-        *four = row.beside(source, target).map_or(f32::NAN, |value| value as f32).to_le_bytes();
+    for ((four, &beside), known) in second.iter_mut().zip(row.beside).zip(known) {
+        let value = if known { beside as f32 } else { f32::NAN };
+        *four = value.to_le_bytes();
+    }
+    for plane in [first, second] {
+        plane.iter_mut().skip(source).take(1).for_each(|four| *four = f32::NAN.to_le_bytes());
     }
     states[..n].copy_from_slice(row.states);
     states[source] = STATE_SELF as u8;

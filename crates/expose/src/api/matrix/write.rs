@@ -9,9 +9,9 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What stands in [`MatrixRow::figures`] and [`MatrixRow::at_ms`] where there is nothing.
-const NOTHING: u64 = u64::MAX;
-const FRESH: u8 = CellState::Fresh.letter() as u8;
-const STALE: u8 = CellState::Stale.letter() as u8;
+pub(super) const NOTHING: u64 = u64::MAX;
+pub(super) const FRESH: u8 = CellState::Fresh.letter() as u8;
+pub(super) const STALE: u8 = CellState::Stale.letter() as u8;
 const FAILED: u8 = CellState::Failed.letter() as u8;
 const EXCLUDED: u8 = CellState::Excluded.letter() as u8;
 
