@@ -129,7 +129,7 @@ fn a_copy_that_is_made_while_it_runs_brings_back_history_and_acknowledged_incide
     old.start();
     let mut agent = Teller::connect(&old.address);
     agent.tell(1..=200);
-    port_is_down().map(|message| agent.say(message));
+    port_is_down().into_iter().for_each(|message| agent.say(message));
     let id = open_incidents(&old.api())[0]["id"].to_string();
     let acknowledged = old.run(&["ack", "--incident", &id, "--note", "cable ordered"]).out;
     assert_eq!(acknowledged, format!("incident {id} acknowledged\n"));
@@ -200,7 +200,7 @@ fn a_copy_of_a_stopped_coordinator_is_restored_beside_the_folder_that_was_there(
         |machine: &Machine| machine.api().json("/api/v1/events?kind=agent-connected").expect("the history");
     assert_eq!(events(&machine)["events"].as_array().map(Vec::len), Some(2));
     machine.obey(&block("Back up while it is stopped"), &copies.path(""));
-    agents.map(Program::kill);
+    agents.into_iter().for_each(Program::kill);
     let seen = machine.epoch();
     fs::write(machine.state().join("of-the-old-one"), "").expect("a file");
     machine.obey(&block("Restore, on the same machine or another one"), &copies.path(""));
