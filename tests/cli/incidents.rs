@@ -172,7 +172,9 @@ pub(crate) fn port_is_down() -> [Message; 2] {
 pub(crate) fn with_a_port_that_is_down(cluster: &Cluster) -> impl Sized + use<> {
     let mut agent = connect(&cluster.address);
     agent.send(hello(PROTOCOL_MIN, PROTOCOL_MAX)).expect("it is sent");
-    port_is_down().into_iter().for_each(|message| agent.send(message).expect("it is sent"));
+    for message in port_is_down() {
+        agent.send(message).expect("it is sent");
+    }
     agent
 }
 
