@@ -174,7 +174,7 @@ fn nothing_but_a_self_check_that_passed_takes_the_taint_away() {
     assert!(command.contains("--nodes gpu01,gpu02") && command.contains("&&"), "{command}");
     // 0 passes, 1 warns, 2 fails, 3 was not tested, 64 and 78 are mistakes; it may be killed, or not be there at all.
     for ends in
-        ["exit 0", "exit 1", "exit 2", "exit 3", "exit 64", "exit 78", "kill -INT $$", "kill -KILL $$"]
+        ["exit 0", "exit 1", "exit 2", "exit 3", "exit 64", "exit 78", "kill -TERM $$", "kill -KILL $$"]
     {
         let (folder, told) = stand_ins(ends);
         let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
