@@ -149,6 +149,10 @@ fn confidence_words(suspect: &Suspect) -> &'static str {
     match (suspect.confidence, suspect.reasons.is_empty()) {
         (Confidence::High, false) => "confidence: high, the node itself says so",
         (Confidence::High, true) => "confidence: high, many peers agree and it was measured again",
+        // Nobody's pairs were compared.
+        (Confidence::Medium, true) if suspect.support.pairs == 0 => {
+            "confidence: medium, it was compared with itself alone"
+        }
         (Confidence::Medium, _) => {
             "confidence: medium, it was measured again, and few peers could be compared"
         }

@@ -306,6 +306,7 @@ impl Bench<'_> {
                     by * 100.0
                 ),
                 "others below its leaf take no longer than they did".to_owned(),
+                "a job that its node has had only since then may be the reason, too".to_owned(),
                 "a change of its firmware, driver or rate, or maintenance, begins a new first day".to_owned(),
             ];
             let suspect = Suspect {

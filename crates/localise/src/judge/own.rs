@@ -259,9 +259,11 @@ mod tests {
     fn an_endpoint_that_takes_longer_than_it_did_is_told_and_one_with_other_firmware_is_not() {
         let endpoint = Component::Endpoint(EndpointIndex(5));
         let world = five_hours_of_a_tenth(endpoint, 1);
-        let told: Vec<&str> = world.opened.iter().map(|(_, incident)| incident.title.as_str()).collect();
-        let [title] = told[..] else { panic!("{told:?}") };
-        assert!(title.starts_with("n5/mlx5_0/1 is slow: round trips take "), "{title}");
+        let [(_, incident)] = &world.opened[..] else { panic!("{:?}", world.opened) };
+        assert!(incident.title.starts_with("n5/mlx5_0/1 is slow: round trips take "), "{}", incident.title);
+        assert!(
+            incident.evidence.contains(&"confidence: medium, it was compared with itself alone".to_owned())
+        );
         assert_eq!(world.open(), [vec![endpoint]]);
         assert!(five_hours_of_a_tenth(endpoint, 2).opened.is_empty(), "another part has no past");
         let leaf = five_hours_of_a_tenth(Component::Leaf(PlaceIndex(1)), 1);
